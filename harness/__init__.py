@@ -1,0 +1,1 @@
+"""Plan, launch, run and record ablations of advantage baselines on verl."""

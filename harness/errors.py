@@ -1,0 +1,26 @@
+"""The one error type that a user is meant to read."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class HarnessError(Exception):
+    """A mistake or a fault that the user can mend.
+
+    The text is one line: it names the key or file, the value found, the nearest valid one and the remedy. The command
+    line prints it as `error: ...` and exits with code 2, without a traceback.
+    """
+
+
+def nearest(word: str, valid: Iterable[str], n: int = 3) -> str:
+    """A hint for error texts: `did you mean a, b?`, or the valid names where none is close; empty without any."""
+    names = sorted(set(valid))
+    close = difflib.get_close_matches(word, names, n=n, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    if not names:
+        return ""
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"valid: {shown}"
