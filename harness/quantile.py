@@ -1,0 +1,117 @@
+"""The quantile baseline in exact arithmetic: rank, interval of equal K, regime, query weights.
+
+Source: Quantile Advantage Estimation, arXiv 2509.22611: the definition of b_K, Prop. 4.1, eqs. 7-8.
+Plain Python, so that planning a sweep needs neither numpy nor torch.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+
+from harness.errors import HarnessError
+
+MASKS = ("both", "positive", "negative")
+"""Which advantages are masked: `both` is QAE, `positive` the paper's POS-MASK, `negative` its NEG-MASK."""
+
+INTERPOLATIONS = ("exact", "linear")
+"""`exact` is the definition inf{x : F(x) >= K}; `linear` is what `torch.quantile` computes by default."""
+
+Number = float | Decimal | Fraction | str
+
+
+def level(K: Number) -> Fraction:
+    """K as the exact decimal that a person wrote, checked to lie in (0, 1).
+
+    A float stands for its shortest decimal (`repr`): 0.14 means 14/100 and not the binary number next to it,
+    because ceil(K * G) is off by one in binary floating point for e.g. K=0.14, G=50.
+
+    Raises: HarnessError where K is no number or not strictly between 0 and 1.
+    """
+    value = exact(K, "K")
+    if not 0 < value < 1:
+        raise HarnessError(f"K={K}: the quantile level lies strictly between 0 and 1; the paper uses 0.4")
+    return value
+
+
+def rank(K: Number, group_size: int) -> int:
+    """ceil(K * group_size), exactly: b_K is the rank-th smallest reward of the group, counted from 1."""
+    return math.ceil(level(K) * _checked_size(group_size))
+
+
+def interval(rank: int, group_size: int) -> tuple[Fraction, Fraction]:
+    """(low, high): every K with low < K <= high has this rank, so all of them are one experiment.
+
+    Raises: HarnessError where no K has that rank.
+    """
+    if not 1 <= rank <= _checked_size(group_size):
+        raise HarnessError(f"rank={rank}: a group of {group_size} has the ranks 1 to {group_size}")
+    return Fraction(rank - 1, group_size), Fraction(rank, group_size)
+
+
+def is_hard(successes: int, group_size: int, K: Number) -> bool:
+    """Whether b_K is the failure's reward, i.e. successes / group_size <= 1 - K.
+
+    Asked as "at least ceil(K * G) failures": then the rank-th smallest of two-valued rewards is a failure.
+    """
+    if not 0 <= successes <= _checked_size(group_size):
+        raise HarnessError(f"successes={successes}: a group of {group_size} has 0 to {group_size} successes")
+    return group_size - successes >= rank(K, group_size)
+
+
+def mean_weight(p: Number) -> float:
+    """Weight sqrt(p (1 - p)) of a query with success rate p under GRPO, on both signs (Prop. 4.1)."""
+    rate = _checked_rate(p)
+    return math.sqrt(rate * (1 - rate))
+
+
+def quantile_weights(p: Number, K: Number, mask: str = "both") -> tuple[float, float]:
+    """Weights (positive side, negative side) of a query with success rate p under QAE (Prop. 4.1).
+
+    Hard queries (p <= 1 - K) weigh sqrt(p / (1 - p)) on successes, easy ones sqrt((1 - p) / p) on failures.
+    With `positive` only the successes of easy queries are masked, with `negative` only the failures of hard
+    ones (eqs. 7-8); the sides that stay keep these same weights. A query with p in {0, 1} has no advantages.
+    """
+    if mask not in MASKS:
+        raise HarnessError(f"mask={mask}: use one of {', '.join(MASKS)}")
+    rate, gate = _checked_rate(p), 1 - level(K)
+    if rate in (0, 1):
+        return 0.0, 0.0
+    hard = rate <= gate
+    positive = hard or mask == "negative"
+    negative = not hard or mask == "positive"
+    return (
+        math.sqrt(rate / (1 - rate)) if positive else 0.0,
+        math.sqrt((1 - rate) / rate) if negative else 0.0,
+    )
+
+
+def exact(value: Number, name: str) -> Fraction:
+    """The number that a person wrote, as an exact fraction; a HarnessError that names `name` if it is none."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError("a truth value")
+        if isinstance(value, float):  # numpy's float64 is one, and its own repr is not a number
+            return Fraction(repr(float(value)))
+        if isinstance(value, Decimal | Rational):
+            return Fraction(value)
+        if isinstance(value, str | Real):  # narrower floats print the decimal that was written
+            return Fraction(str(value).strip())
+        raise ValueError("no number")
+    except (ValueError, OverflowError, ZeroDivisionError) as error:
+        raise HarnessError(f"{name}={value!r}: expected a decimal number such as 0.4") from error
+
+
+def _checked_size(group_size: int) -> int:
+    if isinstance(group_size, bool) or not isinstance(group_size, Integral) or group_size < 1:
+        raise HarnessError(f"group_size={group_size}: a group has a whole number of responses, at least 1")
+    return group_size
+
+
+def _checked_rate(p: Number) -> Fraction:
+    rate = exact(p, "p")
+    if not 0 <= rate <= 1:
+        raise HarnessError(f"p={p}: a success rate lies between 0 and 1")
+    return rate
