@@ -23,9 +23,9 @@ _OLD_VALIDATION = "val/test_score/"
 def resolve(name: str, available: Iterable[str]) -> str | None:
     """The name among `available` that means `name`, or None.
 
-    The exact name wins; then a synonym; then the same validation metric under val-core or val-aux (verl moves a
-    key between the two when N changes). `.../mean@*` asks for the largest N that was logged. A stated N is never
-    replaced by another one: best@8 and best@16 are different quantities.
+    The exact name wins; then a synonym; then the same validation metric under val-core or val-aux (verl
+    moves a key between the two when N changes). `.../mean@*` asks for the largest N that was logged. A
+    stated N is never replaced by another one: best@8 and best@16 are different quantities.
     """
     names = available if isinstance(available, (set, dict)) else dict.fromkeys(available)
     if name in names:

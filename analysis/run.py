@@ -30,8 +30,9 @@ class Run:
     """What a legend shows."""
     source: Source
     history: pd.DataFrame
-    """Column `step` (int64, the training step, unique, ascending) and one float64 column a metric, NaN where the
-    metric was not logged at that step. Steps at which a logged value really was NaN are in `nan_steps`."""
+    """Column `step` (int64, the training step, unique, ascending) and one float64 column a metric, NaN
+    where the metric was not logged at that step. Steps at which a logged value really was NaN are in
+    `nan_steps`."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Nested."""
     summary: Mapping[str, Any] = field(default_factory=dict)
@@ -59,14 +60,15 @@ class Run:
         return int(self.history["step"].iloc[-1]) if len(self.history) else None
 
     def get(self, key: str, default: Any = _MISSING) -> Any:
-        """The config value at a dotted key: `run.get("baseline.K")`. Without a default, absence is an error."""
+        """The config value at a dotted key: `run.get("baseline.K")`. Without a default, absence is an
+        error."""
         value = lookup(self.config, key, _MISSING)
         if value is not _MISSING:
             return value
         if default is not _MISSING:
             return default
         hint = nearest(key, _leaves(self.config))
-        raise HarnessError(f"run {self.label} ({self.id}) has no config key {key!r}; {hint or 'its config is empty'}")
+        raise HarnessError(f"run {self.label} ({self.id}) has no config key {key!r}; {hint or 'it is empty'}")
 
     def resolve(self, name: str) -> str | None:
         """The name under which this run logged the metric `name` (see `analysis.aliases`), or None."""
@@ -79,8 +81,9 @@ class Run:
     def metric(self, name: str, *, finite: bool = False) -> pd.Series:
         """The metric's values, float64, indexed by training step, under the name asked for.
 
-        Holds exactly the steps at which the metric was logged: steps without it are left out, values that really
-        are NaN or infinite stay in (unless `finite`), so that a diverged run is not mistaken for a silent one.
+        Holds exactly the steps at which the metric was logged: steps without it are left out, values that
+        really are NaN or infinite stay in (unless `finite`), so that a diverged run is not mistaken for a
+        silent one.
 
         Raises:
             HarnessError: the run never logged it; the text names the nearest metrics that exist.
@@ -101,7 +104,8 @@ class Run:
 
 
 def lookup(mapping: Mapping[str, Any], key: str, default: Any = None) -> Any:
-    """The value at a dotted key of a nested mapping; keys that hold dots are found too, list items by number."""
+    """The value at a dotted key of a nested mapping; keys that hold dots are found too, list items by
+    number."""
     value: Any = mapping
     parts = key.split(".")
     while parts:
@@ -131,8 +135,8 @@ def _leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
 def tidy(runs: Iterable[Run], metrics: Sequence[str], by: Sequence[str] = ()) -> pd.DataFrame:
     """One row a logged value: columns run (id), label, step, metric (as asked), value, and one a key of `by`.
 
-    `by` names config keys (`baseline.K`), or the record's own `state`, `group`, `source`; a run without the key
-    gets None. A run that lacks one of the metrics contributes no row for it.
+    `by` names config keys (`baseline.K`), or the record's own `state`, `group`, `source`; a run without the
+    key gets None. A run that lacks one of the metrics contributes no row for it.
 
     Raises:
         HarnessError: none of the runs has a metric that was asked for: never an empty plot.
