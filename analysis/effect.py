@@ -36,8 +36,8 @@ def expected_error(problems: int, mean: float, samples: int, agreement: float = 
     """
     if problems < 2 or samples < 1 or not 0 < mean < 1 or not 0 <= agreement <= 1:
         raise HarnessError(
-            f"problems={problems}, mean={mean}, samples={samples}, agreement={agreement}: expected at least 2,"
-            " within (0, 1), at least 1, within [0, 1]"
+            f"problems={problems}, mean={mean}, samples={samples}, agreement={agreement}: expected at least"
+            " 2, within (0, 1), at least 1, within [0, 1]"
         )
     variance = mean * (1 - mean)
     return math.sqrt(variance * (agreement + (1 - agreement) / samples) / problems)
