@@ -7,11 +7,14 @@ Plain Python, so that planning a sweep needs neither numpy nor torch.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational, Real
+from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, nearest
 
 MASKS = ("both", "positive", "negative")
 """Which advantages are masked: `both` is QAE, `positive` the paper's POS-MASK, `negative` its NEG-MASK."""
@@ -20,6 +23,47 @@ INTERPOLATIONS = ("exact", "linear")
 """`exact` is the definition inf{x : F(x) >= K}; `linear` is what `torch.quantile` computes by default."""
 
 Number = float | Decimal | Fraction | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantileSettings:
+    """The node `algorithm.qae` of a verl config, checked on construction (HarnessError)."""
+
+    K: float
+    """Quantile level in (0, 1): queries with success rate <= 1 - K count as hard."""
+    mask: str = "both"
+    """One of MASKS."""
+    interpolation: str = "exact"
+    """One of INTERPOLATIONS; `linear` exists for the mask `both` only."""
+    norm_by_std: bool = True
+    """Divide by the group's standard deviation, as GRPO does."""
+    success_threshold: float | None = None
+    """Reward from which a response is a success. Only the masks read it; two reward values need none."""
+
+    def __post_init__(self) -> None:
+        level(self.K)
+        _check_name("mask", self.mask, MASKS)
+        _check_name("interpolation", self.interpolation, INTERPOLATIONS)
+        if self.interpolation == "linear" and self.mask != "both":
+            raise HarnessError(
+                f"interpolation=linear with mask={self.mask}: the masks follow the regime of the exact "
+                "quantile and never read an interpolated value; use interpolation=exact"
+            )
+        if not isinstance(self.norm_by_std, bool):
+            raise HarnessError(f"norm_by_std={self.norm_by_std!r}: use true or false")
+        if self.success_threshold is not None:
+            exact(self.success_threshold, "success_threshold")
+
+    @classmethod
+    def read(cls, node: Mapping[str, Any] | None) -> QuantileSettings:
+        """Settings from the mapping at `algorithm.qae`; no node, no K and unknown keys are errors."""
+        if node is None or node.get("K") is None:
+            raise HarnessError("algorithm.qae.K is not set: choose a quantile level, +algorithm.qae.K=0.4")
+        names = [field.name for field in fields(cls)]
+        for key in node:
+            if key not in names:
+                raise HarnessError(f"algorithm.qae.{key}: unknown key, {nearest(str(key), names)}")
+        return cls(**{str(key): node[key] for key in node})
 
 
 def level(K: Number) -> Fraction:
@@ -74,8 +118,7 @@ def quantile_weights(p: Number, K: Number, mask: str = "both") -> tuple[float, f
     With `positive` only the successes of easy queries are masked, with `negative` only the failures of hard
     ones (eqs. 7-8); the sides that stay keep these same weights. A query with p in {0, 1} has no advantages.
     """
-    if mask not in MASKS:
-        raise HarnessError(f"mask={mask}: use one of {', '.join(MASKS)}")
+    _check_name("mask", mask, MASKS)
     rate, gate = _checked_rate(p), 1 - level(K)
     if rate in (0, 1):
         return 0.0, 0.0
@@ -89,7 +132,7 @@ def quantile_weights(p: Number, K: Number, mask: str = "both") -> tuple[float, f
 
 
 def exact(value: Number, name: str) -> Fraction:
-    """The number that a person wrote, as an exact fraction; a HarnessError that names `name` if it is none."""
+    """The number that a person wrote, as an exact fraction; a HarnessError with `name` where it is none."""
     try:
         if isinstance(value, bool):
             raise ValueError("a truth value")
@@ -115,3 +158,8 @@ def _checked_rate(p: Number) -> Fraction:
     if not 0 <= rate <= 1:
         raise HarnessError(f"p={p}: a success rate lies between 0 and 1")
     return rate
+
+
+def _check_name(key: str, value: str, valid: tuple[str, ...]) -> None:
+    if value not in valid:
+        raise HarnessError(f"{key}={value}: use one of {', '.join(valid)}")
