@@ -50,6 +50,13 @@ class Curves:
         )
         return mean, mean - half, mean + half
 
+    def mean(self) -> Floats:
+        """(steps,) mean over the runs that have a value at a step, however few."""
+        finite = np.isfinite(self.values)
+        n = finite.sum(axis=0)
+        total = np.where(finite, self.values, 0.0).sum(axis=0)
+        return np.divide(total, n, out=np.full(len(self.steps), np.nan), where=n > 0)
+
     def scaled(self, factor: float) -> Curves:
         """The same in another unit: 100 for percent."""
         return Curves(self.steps, self.values * factor, self.names)

@@ -1,0 +1,1 @@
+"""Figures of a sweep, one function each."""

@@ -1,0 +1,99 @@
+"""Marks shared by the figures over training steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.arms import Arm
+from analysis.chart import Axis, Curve, Panel, Rule
+from analysis.curves import Curves
+from analysis.study import Study
+
+STEP = Axis(label="training step")
+BAND_NOTE = (
+    "Lines are means over seeds with pointwise 95 % intervals (Student's t) where an arm has three seeds or"
+    " more; otherwise every seed is its own thin line."
+)
+
+
+def marks(
+    arm: Arm,
+    curves: Curves | None,
+    *,
+    points: bool = False,
+    low: float | None = None,
+    high: float | None = None,
+) -> tuple[Curve, ...]:
+    """An arm's mean with its band where there are three seeds or more, otherwise one thin line a seed.
+
+    `low` and `high` are bounds of the quantity itself: a band does not leave them.
+    """
+    if curves is None:
+        return ()
+    steps = curves.steps.astype(np.float64)
+    if curves.has_band:
+        mean, lower, upper = curves.band()
+        if low is not None or high is not None:
+            lower, upper = np.clip(lower, low, high), np.clip(upper, low, high)
+        return (
+            Curve(
+                x=steps,
+                y=mean,
+                low=lower,
+                high=upper,
+                name=arm.legend,
+                color=arm.color,
+                dash=arm.dash,
+                points=points,
+                detail=f"mean of {len(curves.names)} seeds",
+            ),
+        )
+    return tuple(
+        Curve(
+            x=steps[seen],
+            y=row[seen],
+            name=arm.legend,
+            color=arm.color,
+            dash=arm.dash,
+            thin=True,
+            points=points,
+            detail=name,
+        )
+        for row, name in zip(curves.values, curves.names, strict=True)
+        for seen in [~np.isnan(row)]
+    )
+
+
+def over_steps(
+    study: Study,
+    metric: str,
+    label: str,
+    *,
+    factor: float = 1.0,
+    title: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    rules: tuple[Rule, ...] = (),
+) -> Panel:
+    """One panel of a logged metric, every arm in its colour.
+
+    Raises:
+        HarnessError: no run logged it; the text names the nearest metrics.
+    """
+    study.require(metric)
+    curves = [
+        mark
+        for arm in study.arms
+        for mark in marks(arm, study.curves(arm, metric, factor), low=low, high=high)
+    ]
+    return Panel(x=STEP, y=Axis(label=label, low=low, high=high), marks=(*rules, *curves), title=title)
+
+
+def absent(study: Study, metric: str) -> tuple[str, ...]:
+    """A note for every arm of which some or all runs never logged the metric."""
+    notes = []
+    for arm in study.arms:
+        missing = [run for run in arm.runs if not run.has(metric)]
+        if missing:
+            notes.append(f"{arm.label}: {len(missing)} of {len(arm.runs)} runs never logged {metric}")
+    return tuple(notes)

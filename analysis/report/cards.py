@@ -1,0 +1,72 @@
+"""A chart as a card of the page: legend, plots, caption and notes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from analysis.chart import Chart
+from analysis.report import interactive
+from analysis.report.markup import legend_entry, text
+from harness.errors import HarnessError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Card:
+    """What a figure became: a chart, or the reason why there is none."""
+
+    title: str
+    chart: Chart | None
+    reason: str = ""
+
+
+def build(title: str, make: Callable[[], Chart]) -> Card:
+    """Makes a chart; a missing metric becomes a card that names it and the nearest that exist."""
+    try:
+        return Card(title, make())
+    except HarnessError as error:
+        log.info("%s is not drawn: %s", title, error)
+        return Card(title, None, str(error))
+
+
+def html(card: Card) -> str:
+    """The card's HTML; its plots are filled by the page's script."""
+    chart = card.chart
+    if chart is None:
+        return (
+            f'<div class="card missing"><h3>{text(card.title)}</h3>'
+            f'<p class="note">not drawn: {text(card.reason)}</p></div>'
+        )
+    tools = '<button type="button" class="log" aria-pressed="false">log axis</button>' if chart.log else ""
+    files = "".join(
+        f'<a href="figures/{text(chart.key)}.{kind}">{kind.upper()}</a>' for kind in ("pdf", "svg", "png")
+    )
+    legend = "".join(legend_entry(*entry) for entry in interactive.legend(chart))
+    columns = min(chart.columns, len(chart.panels))
+    plots = "".join(
+        f'<div class="plot" data-chart="{text(chart.key)}" data-panel="{i}"></div>'
+        for i in range(len(chart.panels))
+    )
+    notes = list(chart.notes) + _thinned(chart)
+    return (
+        f'<div class="card" id="{text(chart.key)}"><div class="chart-head"><h3>{text(chart.title)}</h3>'
+        f'<span class="tools">{tools}{files}</span></div><div class="legend">{legend}</div>'
+        f'<div class="plots c{columns}">{plots}</div><p class="caption">{text(chart.caption)}</p>'
+        + "".join(f'<p class="note">{text(note)}</p>' for note in notes)
+        + "</div>"
+    )
+
+
+def data(cards: Sequence[Card]) -> str:
+    """The plots of all cards as JSON that is safe inside a script element."""
+    plots = {card.chart.key: interactive.plots(card.chart) for card in cards if card.chart is not None}
+    return json.dumps(plots, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _thinned(chart: Chart) -> list[str]:
+    most = max((interactive.stride(panel) for panel in chart.panels), default=1)
+    return [f"lines on this page show every {most}th point; the files hold all"] if most > 1 else []

@@ -1,0 +1,93 @@
+"""What every figure and table of one sweep starts from: its arms and their evaluations, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from analysis import arms, tally
+from analysis.arms import Arm
+from analysis.curves import Curves, align
+from analysis.run import Run
+from analysis.tally import ALL, Tally
+from harness.errors import HarnessError, nearest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """Arms in their order and colours, with the tallies of their evaluations."""
+
+    arms: tuple[Arm, ...]
+    tallies: Mapping[str, Tally]
+    """By run id; a run without outcome files has an empty one."""
+    sweep: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, by arm and seed."""
+        return tuple(run for arm in self.arms for run in arm.runs)
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """Sorted names of all evaluation sets."""
+        return tuple(sorted({name for t in self.tallies.values() for name in t.benchmarks}))
+
+    @property
+    def samples(self) -> int:
+        """The fewest samples of any problem over all runs with outcomes; 0 without any."""
+        return min((t.samples for t in self.tallies.values() if t.samples), default=0)
+
+    def curves(self, arm: Arm, metric: str, factor: float = 1.0) -> Curves | None:
+        """One metric over the arm's seeds, times `factor`; None where no run of the arm logged it."""
+        found = [run for run in arm.runs if run.has(metric)]
+        if not found:
+            return None
+        return align([run.metric(metric) for run in found], [run_name(run) for run in found]).scaled(factor)
+
+    def require(self, metric: str) -> None:
+        """Raises a HarnessError that names the nearest metric if no run logged `metric`."""
+        if not any(run.has(metric) for run in self.runs):
+            known = {name for run in self.runs for name in run.metrics}
+            hint = nearest(metric, known) or "they logged none"
+            raise HarnessError(f"none of {len(self.runs)} runs has the metric {metric!r}; {hint}")
+
+    def pass_curves(self, arm: Arm, k: int, benchmark: str = ALL) -> Curves | None:
+        """pass@k in percent over the arm's seeds, from outcome files; from logged metrics where a run has
+        none.
+        """
+        series: list[pd.Series] = []
+        names: list[str] = []
+        for run in arm.runs:
+            curve = self._pass_curve(run, k, benchmark)
+            if curve is not None and len(curve):
+                series.append(curve)
+                names.append(run_name(run))
+        return align(series, names).scaled(100.0) if series else None
+
+    def _pass_curve(self, run: Run, k: int, benchmark: str) -> pd.Series | None:
+        found = self.tallies[run.id]
+        if len(found.counts):
+            return found.curve(k, benchmark) if k <= found.samples else None
+        name = f"eval/pass@{k}" if benchmark == ALL else f"eval/{benchmark}/pass@{k}"
+        return run.metric(name) if run.has(name) else None
+
+
+def of(
+    runs: Iterable[Run],
+    by: str | Sequence[str] | None = None,
+    *,
+    sweep: str = "",
+    read: Callable[[Run], Tally] = tally.read,
+) -> Study:
+    """Groups runs into arms and counts their evaluations."""
+    selected = list(runs)
+    return Study(arms.group(selected, by), {run.id: read(run) for run in selected}, sweep)
+
+
+def run_name(run: Run) -> str:
+    """How a hover text or a row calls one run: its seed, and its id."""
+    seed = run.get("seed", None)
+    return run.id if seed is None else f"seed {seed} ({run.id})"
