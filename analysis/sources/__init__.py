@@ -1,0 +1,1 @@
+"""Readers: every one gives `analysis.Run` records, whatever the log."""

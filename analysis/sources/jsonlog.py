@@ -1,0 +1,112 @@
+"""The harness's own metrics.jsonl: one line a training step, appended by every attempt."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from analysis.sources import wire
+from analysis.sources.framing import Losses
+from analysis.sources.rows import Rows, columns_from, from_cells
+from analysis.sources.wandbfile import Fragment
+from harness.errors import HarnessError
+
+_CHECKED = 4096  # bytes before the stopping point that must be unchanged for a file to count as grown
+
+
+def read(path: Path, previous: Fragment | None = None) -> Fragment:
+    """Reads a metrics.jsonl. Columns are the metrics, `_step`, `_attempt` and `_timestamp` (unix seconds).
+
+    With the `previous` reading only complete lines that were appended since are parsed. Damaged lines are
+    counted.
+
+    Raises:
+        HarnessError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            stat = os.fstat(file.fileno())
+            if previous is not None and not _has_grown(file.fileno(), stat.st_size, previous):
+                previous = None
+            start = previous.offset if previous else 0
+            file.seek(start)
+            data = file.read()
+            end = data.rfind(b"\n") + 1
+            tail = os.pread(file.fileno(), min(_CHECKED, start + end), max(0, start + end - _CHECKED))
+    except OSError as error:
+        raise HarnessError(f"{path} cannot be read ({error.strerror}): check path and permissions") from None
+    losses = Losses(torn=len(data) - end)
+    lines = []
+    for line in data[:end].splitlines():
+        if line.strip():
+            row = _row(line)
+            if row is None:
+                losses.records += 1
+                losses.bytes += len(line)
+            else:
+                lines.append(row)
+    cells: dict[str, tuple[list[int], list[float]]] = {}
+    first = previous.rows if previous else 0
+    for number, row in enumerate(lines):
+        for name, value in row.items():
+            column = cells.get(name)
+            if column is None:
+                column = cells[name] = ([], [])
+            column[0].append(number)
+            column[1].append(value)
+    fresh = from_cells(len(lines), cells, np.zeros(len(lines), dtype=np.int64))
+    columns, nans = columns_from(
+        previous.columns if previous else {}, previous.nans if previous else {}, first, fresh
+    )
+    return Fragment(
+        path=path,
+        size=start + len(data),
+        mtime_ns=stat.st_mtime_ns,
+        offset=start + end,
+        check=zlib.crc32(tail),
+        last_number=first + len(lines) + losses.records,
+        rows=first + len(lines),
+        columns=columns,
+        nans=nans,
+        losses=losses,
+    )
+
+
+def _has_grown(handle: int, size: int, previous: Fragment) -> bool:
+    if size < previous.size or previous.losses.any:
+        return False
+    start = max(0, previous.offset - _CHECKED)
+    return zlib.crc32(os.pread(handle, previous.offset - start, start)) == previous.check
+
+
+def _row(line: bytes) -> dict[str, float] | None:
+    try:
+        content: Any = json.loads(line)
+        metrics = content["metrics"]
+        row = {"_step": float(content["step"]), "_attempt": float(content.get("attempt", 1))}
+        if "time" in content:
+            row["_timestamp"] = float(content["time"])
+        for name, value in metrics.items():
+            if isinstance(value, dict):
+                row.update(wire.numbers(value, name))
+            elif (number := wire.number(value)) is not None:
+                row[name] = number
+    except (ValueError, KeyError, TypeError, AttributeError):  # a line of any other shape is a damaged line
+        return None
+    return row
+
+
+def attempts(fragment: Fragment) -> list[Rows]:
+    """The rows of each attempt on the training step, first attempt first."""
+    if not fragment.rows:
+        return []
+    numbers = fragment.columns["_attempt"].astype(np.int64)
+    steps = fragment.columns["_step"].astype(np.int64)
+    metrics = {name: values for name, values in fragment.columns.items() if name not in ("_step", "_attempt")}
+    whole = Rows(steps, metrics, fragment.nans)
+    return [whole.take(np.flatnonzero(numbers == number)) for number in np.unique(numbers)]

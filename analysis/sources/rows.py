@@ -1,0 +1,175 @@
+"""Logged rows on the training step: duplicates merged, fragments of a resumed run stitched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+NO_STEP = np.iinfo(np.int64).min
+"""Marks a row whose training step is not known."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """n rows in the order in which they were logged."""
+
+    steps: np.ndarray
+    """(n,) int64, training steps; may repeat and go back."""
+    columns: Mapping[str, np.ndarray]
+    """Metric -> (n,) float64; NaN where the row does not have it, or where NaN itself was logged."""
+    nans: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Metric -> numbers of the rows in which NaN itself was logged, int64, ascending; without entry: none."""
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def logged(self, name: str) -> np.ndarray:
+        """(n,) bool: the rows that have the metric, real NaN included."""
+        there = ~np.isnan(self.columns[name])
+        if name in self.nans:
+            there[self.nans[name]] = True
+        return there
+
+    def take(self, numbers: np.ndarray) -> Rows:
+        """The rows with these numbers, in this order."""
+        columns = {name: values[numbers] for name, values in self.columns.items()}
+        nans = {}
+        for name, marked in self.nans.items():
+            found = np.flatnonzero(np.isin(numbers, marked))
+            if len(found):
+                nans[name] = found
+        return Rows(self.steps[numbers], columns, nans)
+
+
+def from_cells(
+    count: int, cells: Mapping[str, tuple[Sequence[int], Sequence[float]]], steps: np.ndarray
+) -> Rows:
+    """`count` rows from metric -> (row numbers, values); of two values for one cell the later one stays."""
+    columns, nans = {}, {}
+    for name, (numbers, values) in cells.items():
+        index = np.asarray(numbers, dtype=np.int64)
+        columns[name], marked = _dense(count, index, np.asarray(values, dtype=np.float64))
+        if len(marked):
+            nans[name] = marked
+    return Rows(steps, columns, nans)
+
+
+def _dense(count: int, numbers: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A column of `count` rows from its logged cells, and the numbers of the rows in which NaN was logged."""
+    if len(numbers) == count and (count == 0 or (numbers[0] == 0 and numbers[-1] == count - 1)):
+        column = values
+    else:
+        column = np.full(count, np.nan)
+        column[numbers] = values
+    missing = np.isnan(values)
+    marked = np.unique(numbers[missing]) if missing.any() else np.empty(0, dtype=np.int64)
+    return column, marked[np.isnan(column[marked])]
+
+
+def columns_from(
+    columns: Mapping[str, np.ndarray], nans: Mapping[str, np.ndarray], start: int, fresh: Rows
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Columns and NaN marks of `start` rows known before, followed by `fresh` ones."""
+    if not start:
+        return dict(fresh.columns), dict(fresh.nans)
+    whole = concatenate([Rows(np.zeros(start, dtype=np.int64), columns, nans), fresh])
+    return dict(whole.columns), dict(whole.nans)
+
+
+def concatenate(parts: Sequence[Rows]) -> Rows:
+    """All rows, one part after the other, over the union of the metrics."""
+    if len(parts) == 1:
+        return parts[0]
+    names = dict.fromkeys(name for part in parts for name in part.columns)
+    columns = {}
+    nans: dict[str, list[np.ndarray]] = {}
+    starts = np.cumsum([0, *(len(part) for part in parts)])
+    for name in names:
+        columns[name] = np.concatenate(
+            [part.columns[name] if name in part.columns else np.full(len(part), np.nan) for part in parts]
+        )
+    for part, start in zip(parts, starts, strict=False):
+        for name, marked in part.nans.items():
+            nans.setdefault(name, []).append(marked + start)
+    steps = np.concatenate([part.steps for part in parts]) if parts else np.empty(0, dtype=np.int64)
+    return Rows(steps, columns, {name: np.concatenate(marked) for name, marked in nans.items()})
+
+
+def collapse(rows: Rows) -> tuple[Rows, int]:
+    """One row a step, ascending, and how many repeated metric values were overruled.
+
+    Rows of one step are merged metric by metric; where two of them have the same metric the later row wins.
+    """
+    steps = rows.steps
+    if len(steps) < 2 or (np.diff(steps) > 0).all():
+        return rows, 0
+    unique, group = np.unique(steps, return_inverse=True)
+    columns, nans, overruled = {}, {}, 0
+    for name in rows.columns:
+        logged = np.flatnonzero(rows.logged(name))
+        values = rows.columns[name][logged]
+        overruled += len(logged) - len(np.unique(group[logged]))
+        column = np.full(len(unique), np.nan)
+        column[group[logged]] = values  # of repeated indices numpy keeps the last
+        columns[name] = column
+        if name in rows.nans:
+            last = np.full(len(unique), -1)
+            last[group[logged]] = logged
+            marked = np.flatnonzero(np.isin(last, rows.nans[name]))
+            if len(marked):
+                nans[name] = marked
+    return Rows(unique, columns, nans), overruled
+
+
+def stitch(parts: Iterable[Rows], trained: str) -> tuple[Rows, list[str]]:
+    """The rows of a run that was stopped and resumed, oldest part first; and notes on what was overruled.
+
+    A later part wins from its first training step on: what an earlier part logged after the checkpoint that
+    the later one started from was undone. Rows without the metric `trained` (an evaluation before the first
+    step of a resumed run) do not count as training; they join the row that is there already.
+    """
+    notes: list[str] = []
+    kept: list[Rows] = []
+    for part in parts:
+        if not len(part):
+            continue
+        training = part.steps[part.logged(trained)] if trained in part.columns else part.steps
+        first = int(training.min()) if len(training) else None
+        if kept and first is not None:
+            undone = 0
+            for number, earlier in enumerate(kept):
+                stays = earlier.steps < first
+                undone += int((~stays).sum())
+                if not stays.all():
+                    kept[number] = earlier.take(np.flatnonzero(stays))
+            verb = f"{undone} earlier rows from there on were undone" if undone else "nothing was undone"
+            notes.append(f"resumed at step {first}: {verb}")
+        kept.append(part)
+    rows, overruled = collapse(concatenate(kept) if kept else Rows(np.empty(0, dtype=np.int64), {}))
+    if overruled:
+        notes.append(f"{overruled} values were logged again at the same step: the later ones stay")
+    return rows, notes
+
+
+def empty() -> pd.DataFrame:
+    """The history of a run that logged nothing."""
+    return pd.DataFrame({"step": np.empty(0, dtype=np.int64)})
+
+
+def frame(rows: Rows) -> tuple[pd.DataFrame, dict[str, tuple[int, ...]]]:
+    """The history frame of a `Run` and its `nan_steps`, from collapsed rows. Metrics without any value are
+    left out."""
+    data: dict[str, np.ndarray] = {"step": rows.steps}
+    nan_steps = {}
+    for name, values in rows.columns.items():
+        if name == "step":  # what other logs call their step column is in `rows.steps`
+            continue
+        if name in rows.nans:
+            nan_steps[name] = tuple(rows.steps[rows.nans[name]].tolist())
+        elif np.isnan(values).all():
+            continue
+        data[name] = values
+    return pd.DataFrame(data, copy=False), nan_steps
