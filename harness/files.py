@@ -74,7 +74,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
-        raise HarnessError(f"{path} is damaged ({error}): restore it, or move its folder away to start afresh") from None
+        raise HarnessError(
+            f"{path} is damaged ({error}): restore it, or move its folder away to start afresh"
+        ) from None
     except PermissionError:
         raise HarnessError(f"{path} cannot be read: no permission; check its owner with ls -l") from None
 

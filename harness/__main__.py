@@ -1,0 +1,5 @@
+"""`python -m harness VERB`."""
+
+from harness.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,127 @@
+"""Applies a plan: freezes what is missing, runs it, says what became of it, writes the report."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from harness import freeze, progress, provenance, report_text
+from harness.compose import compose, project_folder
+from harness.local import Job, LocalLauncher, Outcome
+from harness.machine import check, survey
+from harness.plan import Planned, plan, summary
+from harness.signature import run_id, signature
+from harness.store import Store
+from harness.supervise import StopRequest, supervise
+from harness.sweep import Sweep, load
+
+EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
+
+
+def apply(name: str, *, report: bool = True) -> int:
+    """`harness sweep NAME`. Returns the exit code: 0 all runs are done, 1 some failed, 130 interrupted."""
+    project = project_folder()
+    sweep, store = load(name), Store.default(project)
+    stop = StopRequest()
+    stop.install()
+    entries = plan(sweep, store, project)
+    print(f"{report_text.plan(sweep, entries)}\n\n{summary(entries)}\n", flush=True)
+    freeze.freeze(sweep, entries, store, project, provenance.collect(project))
+    # Runs that another process works on are waited for: the report is about all of them.
+    jobs = [
+        _job(e) for e in entries if e.action in ("add", "retry") or e.state.kind == "running" and e.action == "keep"
+    ]
+    outcome = _launch(sweep, entries, jobs, store, stop) if jobs else Outcome()
+    for line in _failures(store, outcome.failed):
+        print(line)
+    if outcome.interrupted:
+        print(f"\ninterrupted; the same command goes on from the last checkpoints: harness sweep {name}")
+        return EXIT_INTERRUPTED
+    if report:
+        _report(name, store, project)
+    return EXIT_FAILED if outcome.failed else EXIT_DONE
+
+
+def _job(entry: Planned) -> Job:
+    return Job(entry.id, entry.label, entry.composed.settings.model.resources)
+
+
+def _launch(sweep: Sweep, entries: Sequence[Planned], jobs: Sequence[Job], store: Store, stop: StopRequest) -> Outcome:
+    cluster = entries[0].composed.settings.cluster
+    on_cpu = any(e.composed.settings.platform == "cpu" for e in entries)
+    machine = survey()
+    for job in jobs:
+        check(machine, job.need, job.label)
+    runs = list(dict.fromkeys(e.id for e in entries))
+    watcher = progress.watcher(store, runs, f"sweep {sweep.name}", sys.stdout)
+    try:
+        with _fork_server(on_cpu and cluster.fork_server and len(jobs) > 1) as environment:
+            launcher = LocalLauncher(store, machine, most=cluster.max_runs, environment=environment)
+            return launcher.run(jobs, stop, watcher)
+    finally:
+        watcher.close()
+
+
+@contextlib.contextmanager
+def _fork_server(wanted: bool) -> Iterator[Mapping[str, str]]:
+    """Environment of runs whose Ray workers are forked from one preloaded process: start-up is paid once a sweep."""
+    if not wanted:
+        yield {}
+        return
+    from harness.trainer.cpu.forkserver import ForkServer
+
+    server = ForkServer.start()
+    try:
+        yield server.environment()
+    finally:
+        server.close()
+
+
+def _failures(store: Store, failed: Sequence[str]) -> list[str]:
+    """What failed, with the line of the log that says why."""
+    if not failed:
+        return []
+    lines = [f"\n{len(failed)} of the runs failed:"]
+    for run in failed:
+        attempts = store.attempts(run)
+        logfile = store.folder(run) / "attempts" / f"{len(attempts):03d}" / "stdout.log"
+        reason = attempts[-1].get("reason", "its supervisor ended without a word") if attempts else "never started"
+        lines += [f"  {run}  {store.spec(run)['label']}: {reason}", f"      {logfile}"]
+    return [*lines, "the same command tries them again"]
+
+
+def _report(name: str, store: Store, project: Path) -> None:
+    environment = {**os.environ, "HARNESS_RUNS": str(store.root)}
+    subprocess.run([sys.executable, "-m", "analysis", "report", name], env=environment, cwd=project, check=False)
+
+
+def train(overrides: Sequence[str]) -> int:
+    """`harness train key=value ...`: one run here, in the foreground."""
+    project = project_folder()
+    store = Store.default(project)
+    composed = compose(overrides)
+    sig = signature(composed, project)
+    run = run_id(sig)
+    state = store.state(run)
+    need = composed.settings.model.resources
+    print(f"{run}  {composed.settings.label}  {store.folder(run)}", flush=True)
+    if state.kind == "done":
+        print(f"done already, {state.step} of {state.total} steps: nothing to do")
+        return EXIT_DONE
+    check(survey(), need, composed.settings.label)
+    freeze.check_writable(store.root)
+    collected = provenance.collect(project)
+    spec = freeze.spec(run, composed, sig, sweep="", project=project, provenance=collected)
+    store.freeze(run, spec, collected.diff)
+    stop = StopRequest()
+    stop.install()
+    ended = supervise(store, run, stop, echo=sys.stdout)
+    print(f"{run}  {ended.outcome}" + (f": {ended.reason}" if ended.reason else ""))
+    if ended.outcome == "stopped":
+        print("the same command goes on from the last checkpoint")
+        return EXIT_INTERRUPTED
+    return EXIT_DONE if ended.outcome == "done" else EXIT_FAILED

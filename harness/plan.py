@@ -1,0 +1,95 @@
+"""What applying a sweep would do: pure decisions, nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.compose import Composed, compose
+from harness.errors import HarnessError
+from harness.signature import run_id, signature
+from harness.store import RunState, Store
+from harness.sweep import Sweep
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One grid point, composed, with what is to be done about it."""
+
+    id: str
+    composed: Composed
+    signature: Mapping[str, Any]
+    varied: tuple[str, ...]
+    action: str
+    """`add` (never started), `keep` (done or running), `retry` (stopped or failed), `same` (another point's run)."""
+    reason: str
+    state: RunState
+
+    @property
+    def label(self) -> str:
+        """For people, such as `QAE K=0.4, tiny, seed 1`."""
+        return self.composed.settings.label
+
+
+def plan(sweep: Sweep, store: Store, root: Path) -> list[Planned]:
+    """The plan of a sweep, one entry a grid point, in the file's order.
+
+    Raises: HarnessError for the first point that does not compose, naming the sweep and the point.
+    """
+    entries: list[Planned] = []
+    first: dict[str, Planned] = {}
+    for point in sweep.points:
+        try:
+            composed = compose(point.overrides)
+            sig = signature(composed, root)
+        except HarnessError as error:
+            raise HarnessError(f"sweep {sweep.name}, point {' '.join(point.varied)}: {error}") from None
+        run = run_id(sig)
+        if run in first:
+            entry = Planned(run, composed, sig, point.varied, "same", _twin(first[run], composed), first[run].state)
+        else:
+            state = store.state(run)
+            action, reason = decide(state)
+            entry = first[run] = Planned(run, composed, sig, point.varied, action, reason, state)
+        entries.append(entry)
+    return entries
+
+
+def decide(state: RunState) -> tuple[str, str]:
+    """(action, reason) for a run in this state."""
+    if state.kind == "absent":
+        return "add", "new"
+    if state.kind == "new":
+        return "add", "frozen, never started"
+    if state.kind == "done":
+        return "keep", f"done, {state.step} of {state.total} steps"
+    if state.kind == "running":
+        return "keep", f"running: {state.reason}"
+    if state.kind == "stopped":
+        return "retry", state.reason
+    if state.kind == "failed":
+        return "retry", f"failed: {state.reason}"
+    raise HarnessError(f"run {state.id}: unknown state {state.kind!r}; update the harness")
+
+
+def _twin(first: Planned, composed: Composed) -> str:
+    group = composed.settings.recipe.group_size
+    rank = composed.settings.baseline.rank(group)
+    mine, other = composed.settings.baseline.K, first.composed.settings.baseline.K
+    if rank is not None and mine != other:
+        return f"the same experiment as K={other:g}: both have rank {rank} of {group} (only ceil(K*G) matters)"
+    return "the same run as a point above"
+
+
+def todo(entries: Sequence[Planned]) -> list[Planned]:
+    """The entries whose runs are to be started, in order."""
+    return [e for e in entries if e.action in ("add", "retry")]
+
+
+def summary(entries: Sequence[Planned]) -> str:
+    """One line such as `2 to add, 1 to keep`."""
+    counts = {action: sum(e.action == action for e in entries) for action in ("add", "retry", "keep", "same")}
+    names = {"add": "to add", "retry": "to retry", "keep": "to keep", "same": "the same as another"}
+    return ", ".join(f"{n} {names[action]}" for action, n in counts.items() if n) or "nothing to do"

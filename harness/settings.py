@@ -1,0 +1,343 @@
+"""The typed settings of one run: what the groups of conf/ compose to, checked on construction."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness import quantile
+from harness.errors import HarnessError, nearest
+
+
+def _check(ok: bool, key: str, value: object, remedy: str) -> None:
+    if not ok:
+        raise HarnessError(f"{key}={value}: {remedy}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """What is subtracted from the rewards of a group."""
+
+    name: str
+    """`mean` (GRPO), `qae`, `mean_no_std` (GRPO without the division by the standard deviation) or `rloo`."""
+    K: float | None = None
+    """Quantile level in (0, 1); the paper's default is 0.4. Only for `qae`."""
+    mask: str = "both"
+    """`both` is QAE; `positive` and `negative` are the paper's one-sided ablations POS-MASK and NEG-MASK."""
+    interpolation: str = "exact"
+    """`exact` is the definition inf{x : F(x) >= K}; `linear` is what the authors' code computes."""
+    norm_by_std: bool = True
+    """Divide by the standard deviation of the group."""
+    success_threshold: float | None = None
+    """Rewards at or above it are successes; needed by a mask where rewards take more than two values."""
+    reference_K: float = 0.4
+    """The K that splits hard from easy queries in the logs of a baseline that has no K itself."""
+
+    def __post_init__(self) -> None:
+        if self.name == "qae":
+            _check(
+                self.K is not None, "baseline.K", self.K, "baseline qae needs a K strictly between 0 and 1, such as 0.4"
+            )
+        if self.K is not None:
+            _check(self.name == "qae", "baseline.K", self.K, f"baseline {self.name} has no K; use baseline=qae")
+            _check(0 < self.K < 1, "baseline.K", self.K, "K lies strictly between 0 and 1; the paper's default is 0.4")
+        _check(0 < self.reference_K < 1, "baseline.reference_K", self.reference_K, "lies strictly between 0 and 1")
+        for key, value, valid in (
+            ("mask", self.mask, quantile.MASKS),
+            ("interpolation", self.interpolation, quantile.INTERPOLATIONS),
+        ):
+            _check(value in valid, f"baseline.{key}", value, nearest(str(value), valid))
+
+    def rank(self, group_size: int) -> int | None:
+        """The rank ceil(K*G) that decides an exact QAE run, None for every other baseline."""
+        if self.name != "qae" or self.interpolation != "exact" or self.K is None:
+            return None
+        return quantile.rank(self.K, group_size)
+
+    @property
+    def label(self) -> str:
+        """For legends and tables, such as `QAE K=0.4`."""
+        if self.name != "qae":
+            return {"mean": "mean (GRPO)", "mean_no_std": "mean, no std", "rloo": "RLOO"}.get(self.name, self.name)
+        extra = {"both": "", "positive": " POS-MASK", "negative": " NEG-MASK"}[self.mask]
+        extra += " linear" if self.interpolation == "linear" else ""
+        return f"QAE{extra} K={self.K:g}" + ("" if self.norm_by_std else ", no std")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What one run of a model takes from a machine or a cluster."""
+
+    cpus: int = 2
+    """Cores that the run keeps busy."""
+    memory_gb: float = 6.0
+    """Host memory of all its processes together, GiB."""
+    gpus: int = 0
+    """GPUs a node; 0 runs on the CPU platform."""
+    nodes: int = 1
+    """Machines that one run spans."""
+
+    def __post_init__(self) -> None:
+        _check(self.cpus >= 1, "model.resources.cpus", self.cpus, "at least 1")
+        _check(self.memory_gb > 0, "model.resources.memory_gb", self.memory_gb, "more than 0")
+        _check(self.gpus >= 0, "model.resources.gpus", self.gpus, "0 or more")
+        _check(self.nodes >= 1, "model.resources.nodes", self.nodes, "at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """The policy that is trained."""
+
+    name: str
+    """Name of the file in conf/model."""
+    parameters: int
+    """Number of parameters, for legends and estimates."""
+    resources: Resources
+    """What one run takes."""
+    builtin: str | None = None
+    """Name of a built-in model that is made on the spot; then `path` is filled in."""
+    path: str | None = None
+    """Folder or hub name of a Hugging Face model."""
+
+    def __post_init__(self) -> None:
+        _check(self.parameters > 0, "model.parameters", self.parameters, "a positive number")
+        both = (self.builtin is None) == (self.path is None)
+        _check(not both, "model.path", self.path, "give either model.path or model.builtin, one of the two")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """The optimisation around the baseline. What verl calls these is in the recipe's `verl` node."""
+
+    name: str
+    """Name of the file in conf/recipe."""
+    group_size: int
+    """G: responses a query."""
+    prompts_per_step: int
+    """Queries that enter one training step."""
+    mini_batch: int
+    """Queries of one optimiser update; it divides prompts_per_step."""
+    learning_rate: float
+    """Of the actor, without warm-up or decay unless `verl` says otherwise."""
+    clip_low: float = 0.2
+    """eps_low of the clipped ratio."""
+    clip_high: float = 0.2
+    """eps_high; DAPO's clip-higher uses 0.28."""
+    overlong_buffer: int | None = None
+    """The last so many tokens of the longest response are penalised linearly (DAPO); None for no penalty."""
+
+    def __post_init__(self) -> None:
+        _check(self.group_size >= 2, "recipe.group_size", self.group_size, "a group needs at least 2 responses")
+        _check(self.prompts_per_step >= 1, "recipe.prompts_per_step", self.prompts_per_step, "at least 1")
+        _check(
+            self.mini_batch >= 1 and self.prompts_per_step % self.mini_batch == 0,
+            "recipe.mini_batch", self.mini_batch, f"must divide recipe.prompts_per_step={self.prompts_per_step}",
+        )  # fmt: skip
+        _check(self.learning_rate > 0, "recipe.learning_rate", self.learning_rate, "more than 0")
+        for key, value in (("clip_low", self.clip_low), ("clip_high", self.clip_high)):
+            _check(value > 0, f"recipe.{key}", value, "more than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """The training set."""
+
+    name: str
+    """Name of the file in conf/data."""
+    max_prompt_length: int
+    """Longest prompt, tokens."""
+    max_response_length: int
+    """Longest response, tokens; generation stops there."""
+    builtin: str | None = None
+    """Name of a built-in task whose files are made on the spot."""
+    train_files: tuple[str, ...] = ()
+    """Parquet files in verl's format, where it is not built in."""
+
+    def __post_init__(self) -> None:
+        both = (self.builtin is None) == (not self.train_files)
+        _check(not both, "data.train_files", list(self.train_files), "give either data.train_files or data.builtin")
+        _check(self.max_prompt_length >= 1, "data.max_prompt_length", self.max_prompt_length, "at least 1 token")
+        _check(self.max_response_length >= 1, "data.max_response_length", self.max_response_length, "at least 1 token")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The evaluation sets and how often, and how, they are sampled."""
+
+    name: str
+    """Name of the file in conf/evaluation."""
+    samples: int
+    """Responses a problem."""
+    temperature: float
+    """Sampling temperature; the paper evaluates at 0.7."""
+    every: int
+    """Training steps between two evaluations; the last step is always evaluated."""
+    k: tuple[int, ...] = (1, 16)
+    """The k of the pass@k that are reported; none may exceed `samples`."""
+    before_training: bool = True
+    """Evaluate step 0."""
+    builtin: str | None = None
+    """Name of a built-in task whose evaluation sets are used."""
+    files: tuple[str, ...] = ()
+    """Parquet files in verl's format, where they are not built in."""
+
+    def __post_init__(self) -> None:
+        _check(self.samples >= 1, "evaluation.samples", self.samples, "at least 1")
+        _check(self.temperature >= 0, "evaluation.temperature", self.temperature, "0 or more")
+        _check(self.every >= 1, "evaluation.every", self.every, "at least 1 step")
+        for k in self.k:
+            _check(
+                1 <= k <= self.samples, "evaluation.k", k,
+                f"pass@{k} needs at least {k} samples a problem: set evaluation.samples={k} (now {self.samples})",
+            )  # fmt: skip
+        both = (self.builtin is None) == (not self.files)
+        _check(not both, "evaluation.files", list(self.files), "give either evaluation.files or evaluation.builtin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Where runs are executed. It never enters a run's identity."""
+
+    name: str
+    """`auto` takes SLURM where `sbatch` is on PATH, else this machine; `local` is this machine."""
+    max_runs: int | None = None
+    """At most so many runs at once here; by default as many as memory, cores and GPUs allow."""
+    hang_minutes: float = 10.0
+    """No sign of progress for so long is a hang: the run is stopped and its logs are kept."""
+    fork_server: bool = True
+    """On the CPU platform, fork Ray's workers from one preloaded process: faster start, same results."""
+    grace_seconds: float = 60.0
+    """How long a run that is asked to stop may take to finish its step and save."""
+
+    def __post_init__(self) -> None:
+        _check(self.name in CLUSTERS, "cluster.name", self.name, nearest(self.name, CLUSTERS))
+        _check(self.max_runs is None or self.max_runs >= 1, "cluster.max_runs", self.max_runs, "at least 1")
+        _check(self.hang_minutes > 0, "cluster.hang_minutes", self.hang_minutes, "more than 0")
+        _check(self.grace_seconds >= 0, "cluster.grace_seconds", self.grace_seconds, "0 or more")
+
+
+CLUSTERS = ("auto", "local")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracking:
+    """Where W&B records the run."""
+
+    name: str
+    """`offline` (files under the run's folder), `online`, or `none`."""
+    project: str = "qae"
+    """W&B project."""
+    entity: str | None = None
+    """W&B entity; None is the account's default."""
+    tags: tuple[str, ...] = ()
+    """Further W&B tags."""
+
+    def __post_init__(self) -> None:
+        valid = ("offline", "online", "none")
+        _check(self.name in valid, "tracking.name", self.name, nearest(self.name, valid))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One run."""
+
+    seed: int
+    """Seeds sampling, data order and every other random choice."""
+    steps: int
+    """Training steps until the run is done."""
+    save_every: int
+    """Steps between two checkpoints; a killed run loses at most so many."""
+    keep_checkpoints: int
+    """How many of the latest checkpoints stay on disk."""
+    words: tuple[str, ...]
+    """Words whose occurrences in responses are counted (the paper's anthropomorphic tokens)."""
+    token_steps: tuple[int, ...]
+    """Steps at which entropy per token id is recorded."""
+    platform: str
+    """`cuda` or `cpu`."""
+    model: Model
+    baseline: Baseline
+    recipe: Recipe
+    data: Data
+    evaluation: Evaluation
+    cluster: Cluster
+    tracking: Tracking
+
+    def __post_init__(self) -> None:
+        _check(self.seed >= 0, "seed", self.seed, "0 or more")
+        _check(self.steps >= 1, "steps", self.steps, "at least 1")
+        _check(self.save_every >= 1, "save_every", self.save_every, "at least 1")
+        _check(self.keep_checkpoints >= 1, "keep_checkpoints", self.keep_checkpoints, "at least 1: runs resume from it")
+        _check(self.platform in ("cuda", "cpu"), "platform", self.platform, nearest(self.platform, ("cuda", "cpu")))
+        buffer, longest = self.recipe.overlong_buffer, self.data.max_response_length
+        _check(
+            buffer is None or 1 <= buffer < longest, "recipe.overlong_buffer", buffer,
+            f"must lie between 1 and data.max_response_length={longest}, exclusive",
+        )  # fmt: skip
+        gpus = self.model.resources.gpus
+        _check(
+            (self.platform == "cuda") == (gpus > 0), "model.resources.gpus", gpus,
+            f"platform={self.platform} needs {'at least 1 GPU' if self.platform == 'cuda' else '0 GPUs'}",
+        )  # fmt: skip
+
+    @property
+    def label(self) -> str:
+        """For people, such as `QAE K=0.4, tiny, seed 1`."""
+        return f"{self.baseline.label}, {self.model.name}, seed {self.seed}"
+
+
+def construct(cls: type[Any], values: Mapping[str, Any], where: str = "") -> Any:
+    """Builds the dataclass `cls` from plain values, recursively.
+
+    Raises: HarnessError naming the dotted key where one is unknown, missing or of the wrong type.
+    """
+    hints = typing.get_type_hints(cls)
+    names = [field.name for field in dataclasses.fields(cls)]
+    dot = f"{where}." if where else ""
+    if not isinstance(values, Mapping):
+        raise HarnessError(f"{where or cls.__name__}={values!r}: expected a group with the keys {', '.join(names)}")
+    for key in values:
+        if key not in names:
+            raise HarnessError(f"{dot}{key}: no such setting; {nearest(str(key), [dot + n for n in names])}")
+    arguments: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        key = dot + field.name
+        if field.name in values:
+            arguments[field.name] = _convert(hints[field.name], values[field.name], key)
+        elif field.default is dataclasses.MISSING:
+            raise HarnessError(f"{key}: missing; set it in conf/ or on the command line as {key}=...")
+    return cls(**arguments)
+
+
+def _convert(hint: Any, value: Any, key: str) -> Any:
+    if isinstance(hint, types.UnionType):  # X | None
+        if value is None:
+            return None
+        return _convert(next(a for a in typing.get_args(hint) if a is not type(None)), value, key)
+    if dataclasses.is_dataclass(hint):
+        return construct(typing.cast(type, hint), value, key)
+    if typing.get_origin(hint) is tuple:
+        if isinstance(value, str) or not isinstance(value, list | tuple):
+            raise HarnessError(f"{key}={value!r}: expected a list such as [{value}]")
+        inner = typing.get_args(hint)[0]
+        return tuple(_convert(inner, item, f"{key}[{i}]") for i, item in enumerate(value))
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise HarnessError(f"{key}={value}: expected a finite number")
+        return float(value)
+    if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    kind = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}.get(hint, str(hint))
+    raise HarnessError(f"{key}={value!r}: expected {kind}")
+
+
+def to_plain(settings: Any) -> Any:
+    """The settings as plain JSON values, in the order of the fields."""
+    if dataclasses.is_dataclass(settings):
+        return {f.name: to_plain(getattr(settings, f.name)) for f in dataclasses.fields(settings)}
+    return [to_plain(item) for item in settings] if isinstance(settings, tuple) else settings

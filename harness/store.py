@@ -1,0 +1,237 @@
+"""The run store: one folder a run, JSON and parquet that a person can open."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import claim, files
+from harness.errors import HarnessError, nearest
+
+SCHEMA = 1
+_ID = re.compile(r"[0-9a-f]{10}")
+_STEP = re.compile(r"step_(\d+)\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """What the files of one run say about it, at one moment."""
+
+    id: str
+    kind: str
+    """`absent`, `new` (frozen, never started), `running`, `stopped` (asked to, or killed), `failed`, `done`."""
+    step: int
+    """Last training step that was finished."""
+    total: int
+    """Training steps until done; 0 where unknown."""
+    attempts: int
+    reason: str
+    """For people: who runs it, why it failed, where it goes on."""
+
+
+class Store:
+    """Runs under one root. Holds nothing but the path: every question is answered from the files."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def default(cls, project: Path) -> Store:
+        """HARNESS_RUNS, or `runs/` of the project."""
+        chosen = os.environ.get("HARNESS_RUNS")
+        return cls(Path(chosen).expanduser().resolve() if chosen else project / "runs")
+
+    def folder(self, run: str) -> Path:
+        """Folder of a run; it need not exist."""
+        return self.root / run
+
+    def ids(self) -> list[str]:
+        """Ids of all runs in the store."""
+        if not self.root.is_dir():
+            return []
+        return sorted(p.name for p in self.root.iterdir() if _ID.fullmatch(p.name) and p.is_dir())
+
+    def find(self, prefix: str) -> str:
+        """The run whose id starts with `prefix`. Raises: HarnessError where none or several do."""
+        found = [run for run in self.ids() if run.startswith(prefix)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise HarnessError(f"run {prefix!r} is ambiguous: {', '.join(found[:6])}; give more digits")
+        raise HarnessError(f"run {prefix!r}: none in {self.root}; {nearest(prefix, self.ids()) or 'it is empty'}")
+
+    def spec(self, run: str) -> dict[str, Any]:
+        """The frozen spec. Raises: HarnessError where it is missing or damaged."""
+        path = self.folder(run) / "spec.json"
+        try:
+            spec = files.read_json(path)
+        except FileNotFoundError:
+            raise HarnessError(
+                f"{path} is missing: restore it, or move {path.parent} away to start the run afresh"
+            ) from None
+        if not isinstance(spec, dict) or spec.get("id") != run:
+            raise HarnessError(f"{path} is not the spec of run {run}: restore it, or move {path.parent} away")
+        return spec
+
+    def freeze(self, run: str, spec: Mapping[str, Any], diff: str = "") -> None:
+        """Writes the spec of a run that is not done and that nobody works on.
+
+        A spec that is there already may differ in what is no science (tracking, cluster, paths): the new one replaces
+        it, and the event log keeps the old values.
+        """
+        folder = self.folder(run)
+        with files.locked(folder / ".lock"):
+            if (folder / "done.json").exists() or claim.owner(folder) is not None:
+                return
+            path = folder / "spec.json"
+            if path.exists():
+                self._log_changes(run, spec)
+            else:
+                self.event(run, "frozen", label=spec.get("label"))
+            if diff:
+                files.write_text(folder / "uncommitted.diff", diff)
+            else:
+                (folder / "uncommitted.diff").unlink(missing_ok=True)
+            files.write_json(path, spec)
+
+    def _log_changes(self, run: str, spec: Mapping[str, Any]) -> None:
+        from harness.signature import differences
+
+        old = self.spec(run)
+        for key in ("config", "verl"):
+            for name, before, after in differences(old.get(key, {}), spec.get(key, {})):
+                self.event(run, "spec changed", key=f"{key}.{name}", before=before, after=after)
+
+    def event(self, run: str, event: str, **fields: Any) -> None:
+        """Appends to the run's event log."""
+        files.append_json(self.folder(run) / "events.jsonl", {"time": now(), "event": event, **fields})
+
+    def attempts(self, run: str) -> list[dict[str, Any]]:
+        """Records of all attempts, oldest first."""
+        folder = self.folder(run) / "attempts"
+        if not folder.is_dir():
+            return []
+        records = []
+        for path in sorted(p for p in folder.iterdir() if p.name.isdigit()):
+            try:
+                records.append(files.read_json(path / "attempt.json"))
+            except FileNotFoundError:  # killed between making the folder and writing the record
+                records.append({"attempt": int(path.name)})
+        return records
+
+    def heartbeat(self, run: str) -> dict[str, Any]:
+        """The trainer's last sign of life, or {}."""
+        try:
+            beat = files.read_json(self.folder(run) / "heartbeat.json")
+        except FileNotFoundError:
+            return {}
+        return beat if isinstance(beat, dict) else {}
+
+    def state(self, run: str) -> RunState:
+        """What the files say. Raises: HarnessError where the folder is damaged."""
+        folder = self.folder(run)
+        if not (folder / "spec.json").exists() and not self._holds_data(folder):
+            return RunState(run, "absent", 0, 0, 0, "")
+        spec = self.spec(run)
+        total = int(spec.get("config", {}).get("steps", 0))
+        attempts = self.attempts(run)
+        beat = self.heartbeat(run)
+        step = int(beat.get("step", 0))
+        try:
+            done = files.read_json(folder / "done.json")
+            return RunState(run, "done", int(done.get("step", total)), total, len(attempts), "")
+        except FileNotFoundError:
+            pass
+        owner = claim.owner(folder)
+        if owner is not None:
+            return RunState(run, "running", step, total, len(attempts), f"{owner}, step {step} of {total}")
+        if not attempts:
+            return RunState(run, "new", 0, total, 0, "never started")
+        last = attempts[-1]
+        saved = self.checkpoint(run)
+        goes_on = f"goes on from the checkpoint of step {saved}" if saved else "no checkpoint yet: starts afresh"
+        if last.get("outcome") == "failed":
+            return RunState(run, "failed", step, total, len(attempts), f"{last.get('reason', 'unknown')}; {goes_on}")
+        why = "stopped" if last.get("outcome") == "stopped" else "interrupted"
+        return RunState(run, "stopped", step, total, len(attempts), f"{why} at step {step} of {total}, {goes_on}")
+
+    @staticmethod
+    def _holds_data(folder: Path) -> bool:
+        return folder.is_dir() and any(p.name not in (".lock", "events.jsonl") for p in folder.iterdir())
+
+    def checkpoint(self, run: str) -> int:
+        """Step of the last complete checkpoint, 0 without one (verl's tracker file is written after the shards)."""
+        try:
+            return int((self.folder(run) / "checkpoints" / "latest_checkpointed_iteration.txt").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def unfinished_business(self, run: str, spec: Mapping[str, Any]) -> str:
+        """Why a run is not done although its trainer ended well: '' if it is done.
+
+        Done means that the target step was reached and the outcomes of every training step and evaluation are there.
+        """
+        config = spec["config"]
+        total, evaluation = int(config["steps"]), config["evaluation"]
+        trained = _steps(self.folder(run) / "outcomes" / "train")
+        missing = [s for s in range(1, total + 1) if s not in trained]
+        if missing:
+            return f"training step {missing[0]} of {total} has no outcomes"
+        due = evaluation_steps(total, int(evaluation["every"]), bool(evaluation["before_training"]))
+        evaluated = _steps(self.folder(run) / "outcomes" / "eval")
+        gaps = [s for s in due if s not in evaluated]
+        return f"the evaluation of step {gaps[0]} has no outcomes" if gaps else ""
+
+    def sweep_file(self, sweep: str) -> Path:
+        """The file that says which runs a sweep asked for last."""
+        return self.root / "_sweeps" / f"{sweep.replace('/', '--')}.json"
+
+
+def evaluation_steps(total: int, every: int, before_training: bool) -> list[int]:
+    """Steps after which a run is evaluated: every so many, the last one, and 0 before training."""
+    steps = {*range(every, total + 1, every), total} | ({0} if before_training else set())
+    return sorted(steps)
+
+
+def _steps(folder: Path) -> set[int]:
+    """Steps that have a complete parquet file (they are written atomically; the end mark tells a damaged copy)."""
+    if not folder.is_dir():
+        return set()
+    found = set()
+    for path in folder.iterdir():
+        match = _STEP.fullmatch(path.name)
+        if match and _is_parquet(path):
+            found.add(int(match.group(1)))
+    return found
+
+
+def _is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        if file.read(4) != b"PAR1":
+            return False
+        file.seek(-4, os.SEEK_END)
+        return file.read(4) == b"PAR1"
+
+
+def now() -> str:
+    """UTC time, ISO 8601 with seconds."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def ids_of(store: Store, sweep: str) -> Sequence[str]:
+    """Ids of the runs that a sweep asked for when it was last applied. Raises: HarnessError where it never was."""
+    path = store.sweep_file(sweep)
+    try:
+        content = files.read_json(path)
+    except FileNotFoundError:
+        applied = [p.stem.replace("--", "/") for p in path.parent.glob("*.json")] if path.parent.is_dir() else []
+        hint = nearest(sweep, applied) or "none was applied yet"
+        raise HarnessError(
+            f"sweep {sweep!r} was never applied here ({hint}): run `harness sweep {sweep}` first"
+        ) from None
+    return list(dict.fromkeys(point["id"] for point in content["points"]))
