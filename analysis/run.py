@@ -67,7 +67,7 @@ class Run:
             return value
         if default is not _MISSING:
             return default
-        hint = nearest(key, _leaves(self.config))
+        hint = nearest(key, leaves(self.config))
         raise HarnessError(f"run {self.label} ({self.id}) has no config key {key!r}; {hint or 'it is empty'}")
 
     def resolve(self, name: str) -> str | None:
@@ -124,10 +124,11 @@ def lookup(mapping: Mapping[str, Any], key: str, default: Any = None) -> Any:
     return value
 
 
-def _leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
+def leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
+    """The dotted keys of a nested mapping."""
     for key, value in mapping.items():
         if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}"
 
@@ -151,8 +152,15 @@ def tidy(runs: Iterable[Run], metrics: Sequence[str], by: Sequence[str] = ()) ->
                 continue
             seen.add(name)
             series = run.metric(name)
-            piece = pd.DataFrame({"run": run.id, "label": run.label, "step": series.index, "metric": name,
-                                  "value": series.to_numpy()})
+            piece = pd.DataFrame(
+                {
+                    "run": run.id,
+                    "label": run.label,
+                    "step": series.index,
+                    "metric": name,
+                    "value": series.to_numpy(),
+                }
+            )
             for key, value in extra.items():
                 piece[key] = [value] * len(piece)
             pieces.append(piece)

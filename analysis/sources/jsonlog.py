@@ -60,9 +60,7 @@ def read(path: Path, previous: Fragment | None = None) -> Fragment:
             column[0].append(number)
             column[1].append(value)
     fresh = from_cells(len(lines), cells, np.zeros(len(lines), dtype=np.int64))
-    columns, nans = columns_from(
-        previous.columns if previous else {}, previous.nans if previous else {}, first, fresh
-    )
+    columns, nans = columns_from(previous.columns if previous else {}, previous.nans if previous else {}, first, fresh)
     return Fragment(
         path=path,
         size=start + len(data),

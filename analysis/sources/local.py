@@ -54,7 +54,7 @@ def load(root: Path, *, cached: Path | None = None, now: float | None = None) ->
             without history and with a note.
     """
     if not root.exists():
-        raise HarnessError(f"{root} does not exist: name a folder that holds W&B run folders")
+        raise HarnessError(f"folder {str(root)!r} does not exist: name one that holds W&B run folders")
     paths = list(discover(root))
     if not paths:
         raise HarnessError(f"no .wandb file below {root}: name the folder that holds wandb/ or offline-run-*")

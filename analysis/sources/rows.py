@@ -44,9 +44,7 @@ class Rows:
         return Rows(self.steps[numbers], columns, nans)
 
 
-def from_cells(
-    count: int, cells: Mapping[str, tuple[Sequence[int], Sequence[float]]], steps: np.ndarray
-) -> Rows:
+def from_cells(count: int, cells: Mapping[str, tuple[Sequence[int], Sequence[float]]], steps: np.ndarray) -> Rows:
     """`count` rows from metric -> (row numbers, values); of two values for one cell the later one stays."""
     columns, nans = {}, {}
     for name, (numbers, values) in cells.items():

@@ -1,0 +1,78 @@
+"""The command line: one function a verb, each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from harness.errors import HarnessError
+
+
+def parser() -> argparse.ArgumentParser:
+    """All verbs and their options."""
+    top = argparse.ArgumentParser(prog="python -m analysis", description="Read, compare and report training runs.")
+    top.add_argument("-v", "--verbose", action="store_true", help="log what is read and skipped")
+    verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    runs = verbs.add_parser("runs", help="list the runs of a source")
+    add_source(runs)
+    runs.add_argument("--metrics", action="store_true", help="list the metrics of each run too")
+    runs.set_defaults(act=list_runs)
+    return top
+
+
+def add_source(verb: argparse.ArgumentParser) -> None:
+    """The options that say which runs to read, the same for every verb."""
+    verb.add_argument(
+        "--source",
+        default="local",
+        help="local[:FOLDER] (default; runs/ or $HARNESS_RUNS), harness[:ROOT], wandb:ENTITY/PROJECT, csv:FILE or "
+        "console:FILE",
+    )
+    verb.add_argument(
+        "--filter",
+        default="",
+        metavar="FILTER",
+        help="key=value,... over the config and state, group, tags, name (a|b, !=, <, >=), or W&B's JSON form",
+    )
+
+
+def list_runs(options: argparse.Namespace) -> int:
+    """The verb `runs`."""
+    from analysis.sources import filters, loading
+
+    runs = loading.load(options.source, filters.parse(options.filter) if options.filter else None)
+    rows = [("id", "label", "state", "steps", "metrics", "created")]
+    for run in runs:
+        created = run.created.strftime("%Y-%m-%d %H:%M") if run.created else ""
+        last = "" if run.last_step is None else str(run.last_step)
+        rows.append((run.id, run.label, run.state, last, str(len(run.metrics)), created))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    out = sys.stdout.write
+    for number, row in enumerate(rows):
+        out("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+        if number:
+            run = runs[number - 1]
+            for note in run.notes:
+                out(f"    note: {note}\n")
+            if options.metrics:
+                for name in run.metrics:
+                    out(f"    {name}\n")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb; a `HarnessError` becomes one line on stderr and exit code 2."""
+    options = parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO if options.verbose else logging.ERROR, format="%(message)s")
+    try:
+        return options.act(options)
+    except HarnessError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except BrokenPipeError:  # `... | head` closed our output: not our fault, and nothing to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
