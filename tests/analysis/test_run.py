@@ -19,8 +19,14 @@ def make(id: str = "a", **kwargs) -> Run:
         }
     )
     kwargs.setdefault("config", {"baseline": {"name": "qae", "K": 0.4}, "seed": 1})
-    return Run(id=id, label=f"QAE {id}", source="local", history=history,
-               nan_steps={"actor/entropy_loss": (2,)}, **kwargs)
+    return Run(
+        id=id,
+        label=f"QAE {id}",
+        source="local",
+        history=history,
+        nan_steps={"actor/entropy_loss": (2,)},
+        **kwargs,
+    )
 
 
 def test_real_nan_and_inf_stay_and_unlogged_steps_go():
@@ -54,8 +60,11 @@ def test_lookup_finds_keys_with_dots_and_list_items():
 
 
 def test_tidy_has_one_row_a_logged_value():
-    frame = tidy([make("a"), make("b", config={"seed": 2})], ["actor/entropy", "val-aux/arith/acc/mean@4"],
-                 by=["baseline.K", "seed", "state"])
+    frame = tidy(
+        [make("a"), make("b", config={"seed": 2})],
+        ["actor/entropy", "val-aux/arith/acc/mean@4"],
+        by=["baseline.K", "seed", "state"],
+    )
     assert list(frame.columns) == ["run", "label", "step", "metric", "value", "baseline.K", "seed", "state"]
     assert len(frame) == 2 * (4 + 2)
     of_b = frame[frame["run"] == "b"]

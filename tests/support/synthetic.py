@@ -42,20 +42,20 @@ class Arm:
 
     baseline: str = "mean"
     K: float | None = None
-    mask: str | None = None
+    mask: str = "both"
     model: str = "tiny"
     group_size: int = 16
     eps_high: float = 0.28
 
     @property
     def label(self) -> str:
-        kind = "mean" if self.baseline == "mean" else self.baseline.upper()
+        kind = "mean (GRPO)" if self.baseline == "mean" else self.baseline.upper()
+        kind += {"positive": " POS-MASK", "negative": " NEG-MASK"}.get(self.mask, "")
         kind += "" if self.K is None else f" K={self.K:g}"
-        kind += {"positive": " POS-MASK", "negative": " NEG-MASK"}.get(self.mask or "", "")
         return f"{kind}, {self.model}"
 
 
-SMOKE = (Arm(), Arm("qae", 0.4, "both"), Arm("qae", 0.6, "both"))
+SMOKE = (Arm(), Arm("qae", 0.4), Arm("qae", 0.6))
 
 
 def write_sweep(
@@ -108,7 +108,7 @@ def write_run(
     spec = {
         "schema": 1,
         "id": identity,
-        "label": arm.label,
+        "label": f"{arm.label}, seed {seed}",
         "signature": config,
         "config": config,
         "verl": {"actor_rollout_ref": {"actor": {"clip_ratio_high": arm.eps_high}}},
@@ -124,9 +124,7 @@ def write_run(
     ability = seed_ability(arm, rng, steps)
     train = training(arm, rng, ability, steps, groups)
     evaluations = sorted({0, *range(every, steps + 1, every), steps})
-    scores = {
-        step: evaluation(arm, rng, ability[step], step, steps, problems, samples) for step in evaluations
-    }
+    scores = {step: evaluation(arm, rng, ability[step], step, steps, problems, samples) for step in evaluations}
     _write_metrics(folder, train, scores)
     for step in range(train_every, steps + 1, train_every):
         _parquet(train_rows(train, step), folder / "outcomes" / "train" / f"step_{step:06d}.parquet")
@@ -163,9 +161,10 @@ def configuration(arm: Arm, seed: int, steps: int, every: int, samples: int, gro
             "name": arm.baseline,
             "K": arm.K,
             "mask": arm.mask,
-            "interpolation": None if arm.K is None else "exact",
+            "interpolation": "exact",
             "norm_by_std": True,
             "success_threshold": None,
+            "reference_K": 0.4,
         },
         "recipe": {
             "name": "dapo",
@@ -179,7 +178,7 @@ def configuration(arm: Arm, seed: int, steps: int, every: int, samples: int, gro
             "samples": samples,
             "temperature": 1.0,
             "every": every,
-            "benchmarks": list(BENCHMARKS),
+            "k": [1, 16] if samples >= 16 else [1],
         },
         "cluster": {"name": "local"},
         "tracking": {"name": "offline", "project": "qae"},
@@ -203,9 +202,7 @@ def entropy_curve(arm: Arm, rng: np.random.Generator, steps: int) -> np.ndarray:
     return level * np.exp(rng.normal(0, 0.05, steps)) * math.exp(rng.normal(0, 0.06))
 
 
-def training(
-    arm: Arm, rng: np.random.Generator, ability: np.ndarray, steps: int, groups: int
-) -> dict[str, Any]:
+def training(arm: Arm, rng: np.random.Generator, ability: np.ndarray, steps: int, groups: int) -> dict[str, Any]:
     """Rewards and advantages of every step, (steps, groups, G), with entropy and length by response."""
     G = arm.group_size
     easy = rng.normal(0, 1.8, (steps, groups))
@@ -219,9 +216,7 @@ def training(
     advantage = (rewards - baseline[..., None]) / (spread[..., None] + 1e-6)
     advantage[spread == 0] = 0.0
     entropy = entropy_curve(arm, rng, steps)
-    by_response = entropy[:, None, None] * np.exp(
-        0.25 * np.sign(advantage) + rng.normal(0, 0.2, advantage.shape)
-    )
+    by_response = entropy[:, None, None] * np.exp(0.25 * np.sign(advantage) + rng.normal(0, 0.2, advantage.shape))
     length = (60 + 80 * entropy)[:, None, None] * np.exp(rng.normal(0, 0.25, advantage.shape))
     words = rng.poisson((0.2 + 2.0 * entropy)[:, None, None], advantage.shape)
     return {
@@ -358,10 +353,7 @@ def _write_metrics(folder: Path, train: dict[str, Any], scores: dict[int, pd.Dat
             metrics = step_metrics(train, step) if step else {"training/global_step": 0}
             if step in scores:
                 metrics |= evaluation_metrics(scores[step])
-            file.write(
-                json.dumps({"step": step, "time": _START + 2.0 * step, "attempt": 1, "metrics": metrics})
-                + "\n"
-            )
+            file.write(json.dumps({"step": step, "time": _START + 2.0 * step, "attempt": 1, "metrics": metrics}) + "\n")
 
 
 def _parquet(frame: pd.DataFrame, path: Path) -> None:

@@ -1,0 +1,70 @@
+"""Stands in for the verl trainer where plans, launches and kills are tested: same files, no learning.
+
+What it does beyond that is told by FAKE_TRAINER, a JSON object: step_seconds, fail (a label's part: that
+run raises), hang (likewise: it never ends), short (likewise: ends with exit code 0 before the target step),
+say (a line to print).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from harness import files
+
+
+def main(folder: Path, attempt: int) -> int:
+    wishes = json.loads(os.environ.get("FAKE_TRAINER", "{}"))
+    spec = files.read_json(folder / "spec.json")
+    total, label, evaluation = spec["config"]["steps"], spec["label"], spec["config"]["evaluation"]
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+    print(wishes.get("say", "hello"))
+    tracker = folder / "checkpoints" / "latest_checkpointed_iteration.txt"
+    step = int(tracker.read_text()) if tracker.exists() else 0
+    files.append_json(folder / "trained.jsonl", {"attempt": attempt, "from": step, "pid": os.getpid()})
+    if evaluation["before_training"]:
+        outcomes(folder, "eval", 0)
+    while step < total:
+        step += 1
+        beat(folder, step, total)
+        outcomes(folder, "train", step)
+        if step % evaluation["every"] == 0 or step == total:
+            outcomes(folder, "eval", step)
+        if step % spec["config"]["save_every"] == 0 or stopped:
+            files.write_text(tracker, str(step))
+        if stopped:
+            return 0
+        if wanted(wishes, "fail", label):
+            raise ValueError("loss is nan at step 1")
+        if wanted(wishes, "short", label):
+            return 0
+        while wanted(wishes, "hang", label):
+            time.sleep(1)
+        time.sleep(wishes.get("step_seconds", 0.01))
+    return 0
+
+
+def wanted(wishes: dict[str, str], key: str, label: str) -> bool:
+    return key in wishes and wishes[key] in label
+
+
+def beat(folder: Path, step: int, total: int) -> None:
+    metrics = {"entropy/all": 1.0 / step, "eval/pass@1": 0.5, "advantage/zero_share": 0.8}
+    heartbeat = {"time": time.time(), "step": step, "total": total, "phase": "train", "step_seconds": 0.01}
+    files.write_json(folder / "heartbeat.json", {**heartbeat, "metrics": metrics})
+
+
+def outcomes(folder: Path, kind: str, step: int) -> None:
+    path = folder / "outcomes" / kind / f"step_{step:06d}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with files.replacing(path) as temporary:
+        temporary.write_bytes(b"PAR1PAR1")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1]), int(sys.argv[3])))
