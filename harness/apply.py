@@ -22,7 +22,7 @@ from harness.sweep import Sweep, load
 EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 
 
-def apply(name: str, *, report: bool = True) -> int:
+def apply(name: str, *, report: bool = True, trainer: str = freeze.TRAINER) -> int:
     """`harness sweep NAME`. Returns the exit code: 0 all runs are done, 1 some failed, 130 interrupted."""
     project = project_folder()
     sweep, store = load(name), Store.default(project)
@@ -30,7 +30,7 @@ def apply(name: str, *, report: bool = True) -> int:
     stop.install()
     entries = plan(sweep, store, project)
     print(f"{report_text.plan(sweep, entries)}\n\n{summary(entries)}\n", flush=True)
-    freeze.freeze(sweep, entries, store, project, provenance.collect(project))
+    freeze.freeze(sweep, entries, store, project, provenance.collect(project), trainer)
     # Runs that another process works on are waited for: the report is about all of them.
     jobs = [
         _job(e) for e in entries if e.action in ("add", "retry") or e.state.kind == "running" and e.action == "keep"

@@ -75,6 +75,7 @@ def compose(overrides: Sequence[str]) -> Composed:
             # verl's group size, learning rate and so on are also settings of ours: one value, whichever name is used
             OmegaConf.update(tree, owners[o.key], o.value)
         elif o.key.startswith(f"{VERL}."):
+            _check_not_group(o)
             _set(extra, o.key[len(VERL) + 1 :], o.value)
         else:
             _check_key(o, known)
@@ -209,6 +210,15 @@ def _check_key(override: _Override, known: set[str]) -> None:
     raise HarnessError(
         f"override {override.text!r}: no setting {override.key!r}; {hint}; verl's own keys start with 'verl.'"
     )
+
+
+def _check_not_group(override: _Override) -> None:
+    inner: Any = reference.known()
+    for name in override.key.split(".")[1:]:
+        inner = inner.get(name) if isinstance(inner, Mapping) else None
+    if isinstance(inner, Mapping) and inner and not isinstance(override.value, Mapping):
+        example = f"{override.key}.{next(iter(inner))}=..."
+        raise HarnessError(f"override {override.text!r}: {override.key} is a group of keys; set one of them: {example}")
 
 
 def _set(tree: dict[str, Any], key: str, value: Any) -> None:

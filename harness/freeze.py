@@ -17,6 +17,8 @@ from harness.settings import Settings, to_plain
 from harness.store import SCHEMA, Store, now
 from harness.sweep import Sweep
 
+TRAINER = "harness.trainer.main"
+"""Module that trains a frozen run: `python -m MODULE RUN_DIR --attempt N`."""
 _LEAST_FREE_GB = 1.0
 
 
@@ -35,10 +37,18 @@ def spec(
     asked = reference.laid_over(composed.asked, _paths(settings, cache, project))
     frozen = {
         "schema": SCHEMA, "id": run, "label": settings.label, "sweep": sweep, "overrides": list(composed.overrides),
-        "signature": signature, "config": to_plain(settings), "cache": str(cache), "project": str(project),
+        "signature": signature, "config": to_plain(settings), "trainer": trainer,
+        "prepare": _prepare(settings, cache) if trainer == TRAINER else [], "project": str(project),
         "verl": reference.merged(asked), "provenance": provenance.record,
     }  # fmt: skip
     return secret.redact_tree(frozen, secret.values())
+
+
+def _prepare(settings: Settings, cache: Path) -> list[list[str]]:
+    """Modules that make what the trainer reads: the built-in model and its data, made once and kept in the cache."""
+    if settings.model.builtin is None and settings.data.builtin is None and settings.evaluation.builtin is None:
+        return []
+    return [["harness.task", str(cache), settings.model.builtin or "tiny"]]
 
 
 def _paths(settings: Settings, cache: Path, project: Path) -> dict[str, Any]:
@@ -70,7 +80,14 @@ def _paths(settings: Settings, cache: Path, project: Path) -> dict[str, Any]:
     return {**overlay, "data": data}
 
 
-def freeze(sweep: Sweep, entries: Sequence[Planned], store: Store, project: Path, provenance: Provenance) -> None:
+def freeze(
+    sweep: Sweep,
+    entries: Sequence[Planned],
+    store: Store,
+    project: Path,
+    provenance: Provenance,
+    trainer: str = TRAINER,
+) -> None:
     """Writes the specs of the runs that are to be started, and which runs the sweep consists of.
 
     Raises: HarnessError where the store cannot be written or has no room.
@@ -78,7 +95,7 @@ def freeze(sweep: Sweep, entries: Sequence[Planned], store: Store, project: Path
     check_writable(store.root)
     for entry in todo(entries):
         frozen = spec(
-            entry.id, entry.composed, entry.signature, sweep=sweep.name, project=project, provenance=provenance
+            entry.id, entry.composed, entry.signature, sweep=sweep.name, project=project, provenance=provenance, trainer=trainer
         )
         store.freeze(entry.id, frozen, provenance.diff)
     files.write_json(

@@ -128,8 +128,6 @@ class Recipe:
     """eps_low of the clipped ratio."""
     clip_high: float = 0.2
     """eps_high; DAPO's clip-higher uses 0.28."""
-    overlong_buffer: int | None = None
-    """The last so many tokens of the longest response are penalised linearly (DAPO); None for no penalty."""
 
     def __post_init__(self) -> None:
         _check(self.group_size >= 2, "recipe.group_size", self.group_size, "a group needs at least 2 responses")
@@ -153,6 +151,8 @@ class Data:
     """Longest prompt, tokens."""
     max_response_length: int
     """Longest response, tokens; generation stops there."""
+    overlong_buffer: int | None = None
+    """The last so many of these tokens are penalised linearly by a recipe with overlong shaping (DAPO)."""
     builtin: str | None = None
     """Name of a built-in task whose files are made on the spot."""
     train_files: tuple[str, ...] = ()
@@ -274,9 +274,9 @@ class Settings:
         _check(self.save_every >= 1, "save_every", self.save_every, "at least 1")
         _check(self.keep_checkpoints >= 1, "keep_checkpoints", self.keep_checkpoints, "at least 1: runs resume from it")
         _check(self.platform in ("cuda", "cpu"), "platform", self.platform, nearest(self.platform, ("cuda", "cpu")))
-        buffer, longest = self.recipe.overlong_buffer, self.data.max_response_length
+        buffer, longest = self.data.overlong_buffer, self.data.max_response_length
         _check(
-            buffer is None or 1 <= buffer < longest, "recipe.overlong_buffer", buffer,
+            buffer is None or 1 <= buffer < longest, "data.overlong_buffer", buffer,
             f"must lie between 1 and data.max_response_length={longest}, exclusive",
         )  # fmt: skip
         gpus = self.model.resources.gpus
@@ -303,7 +303,7 @@ def construct(cls: type[Any], values: Mapping[str, Any], where: str = "") -> Any
         raise HarnessError(f"{where or cls.__name__}={values!r}: expected a group with the keys {', '.join(names)}")
     for key in values:
         if key not in names:
-            raise HarnessError(f"{dot}{key}: no such setting; {nearest(str(key), [dot + n for n in names])}")
+            raise HarnessError(f"{dot}{key}: no such setting; {nearest(dot + str(key), [dot + n for n in names])}")
     arguments: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
         key = dot + field.name

@@ -128,7 +128,7 @@ def _train(
 ) -> tuple[int | None, str]:
     """(exit code of the trainer, '' or why it was ended: 'stop' or 'hang')."""
     with (attempt / "stdout.log").open("a", encoding="utf-8") as logfile:
-        for command in (*_preparations(spec), _trainer_command(folder, number)):
+        for command in _commands(folder, spec, number):
             process = _start(command, folder)
             pump = threading.Thread(target=_pump, args=(process.stdout, logfile, echo), daemon=True)
             pump.start()
@@ -142,16 +142,10 @@ def _train(
     return 0, ""
 
 
-def _preparations(spec: Mapping[str, Any]) -> list[list[str]]:
-    """Commands that make what the trainer reads: a built-in model and its data, made once and kept in the cache."""
-    config = spec["config"]
-    if config["model"]["builtin"] is None and config["data"]["builtin"] is None:
-        return []
-    return [[sys.executable, "-m", "harness.task", spec["cache"], str(config["model"]["builtin"])]]
-
-
-def _trainer_command(folder: Path, number: int) -> list[str]:
-    return [sys.executable, "-m", "harness.trainer.main", str(folder), "--attempt", str(number)]
+def _commands(folder: Path, spec: Mapping[str, Any], number: int) -> list[list[str]]:
+    """What is run, in order: first what makes a built-in model and its data, then the trainer."""
+    steps = [*spec["prepare"], [spec["trainer"], str(folder), "--attempt", str(number)]]
+    return [[sys.executable, "-m", *step] for step in steps]
 
 
 def _start(command: list[str], folder: Path) -> subprocess.Popen[str]:
@@ -176,7 +170,7 @@ def die_with_parent(number: signal.Signals) -> Callable[[], None]:
 
 
 def _pump(source: IO[str] | None, logfile: IO[str], echo: IO[str] | None) -> None:
-    """Copies the trainer's output to its log, secrets masked, line by line. Never stops reading: the trainer would block."""
+    """Copies output to the log, secrets masked, line by line. Never stops reading: the trainer would block."""
     secrets = secret.values()
     broken = False
     for line in source or ():

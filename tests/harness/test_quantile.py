@@ -32,9 +32,7 @@ def test_the_rank_is_exact_where_binary_floating_point_is_off_by_one():
     assert rank(0.28, 25) == 7
 
 
-@pytest.mark.parametrize(
-    "K", [0.4, "0.4", "0.40", Decimal("0.4"), Fraction(2, 5), np.float64(0.4), np.float32(0.4)]
-)
+@pytest.mark.parametrize("K", [0.4, "0.4", "0.40", Decimal("0.4"), Fraction(2, 5), np.float64(0.4), np.float32(0.4)])
 def test_every_way_to_write_a_level_is_the_same_level(K):
     assert level(K) == Fraction(2, 5)
     assert rank(K, 16) == 7

@@ -1,0 +1,56 @@
+# Every target that needs the environment makes it first; `make sweep` and `make test` are all one needs.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+PYTHON ?= python3
+SWEEP ?= smoke
+STUDY ?= smoke_k
+PIP_ARGS ?=
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help setup plan sweep status report notebook test test-fast lint clean
+
+help:  ## what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  SWEEP=name takes any file of sweeps/ (default: smoke)"
+
+setup: $(STAMP)  ## make the environment in .venv (every other target does it by itself)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: $(PYTHON) is older than 3.11: make setup PYTHON=python3.11"; exit 2; }
+	@echo "installing into .venv: about 2.6 GB, a few minutes, once"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[train,notebook,dev]'
+	@touch $@
+
+plan: $(STAMP)  ## what `make sweep` would do; changes nothing
+	@$(BIN)/python -m harness plan $(SWEEP)
+
+sweep: $(STAMP)  ## train what SWEEP asks for and write reports/SWEEP/index.html
+	@$(BIN)/python -m harness sweep $(SWEEP)
+
+status: $(STAMP)  ## the runs and how they get on
+	@$(BIN)/python -m harness status
+
+report: $(STAMP)  ## write reports/SWEEP/index.html again
+	@$(BIN)/python -m analysis report $(SWEEP)
+
+notebook: $(STAMP)  ## run notebooks/review.ipynb on SWEEP into reports/SWEEP/
+	@$(BIN)/python -m analysis notebook $(SWEEP)
+
+test: $(STAMP)  ## all tests
+	@$(BIN)/python -m pytest
+
+test-fast: $(STAMP)  ## the tests that take no verl, no Ray and no browser, under a minute
+	@$(BIN)/python -m pytest -m 'not slow' -n auto
+
+lint: $(STAMP)  ## ruff and mypy over harness and analysis
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+clean:  ## remove the environment, caches and reports; runs/ stays
+	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis reports *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

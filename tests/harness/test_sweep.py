@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.sweep import load, names
+
+
+def write(tmp_path, text):
+    path = tmp_path / "study.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_blocks_add_up_and_keys_multiply(tmp_path):
+    sweep = load(
+        write(
+            tmp_path,
+            """
+question: which K?
+overrides: [model=tiny]
+grid:
+  - baseline: mean
+  - {baseline: qae, baseline.K: [0.2, 0.8]}
+seeds: [1, 2]
+""",
+        )
+    )
+    assert [p.varied for p in sweep.points] == [
+        ("baseline=mean", "seed=1"), ("baseline=mean", "seed=2"),
+        ("baseline=qae", "baseline.K=0.2", "seed=1"), ("baseline=qae", "baseline.K=0.2", "seed=2"),
+        ("baseline=qae", "baseline.K=0.8", "seed=1"), ("baseline=qae", "baseline.K=0.8", "seed=2"),
+    ]  # fmt: skip
+    assert sweep.points[0].overrides == ("model=tiny", "baseline=mean", "seed=1")
+    assert (sweep.name, sweep.question) == ("study", "which K?")
+
+
+def test_values_are_written_in_hydras_syntax(tmp_path):
+    sweep = load(write(tmp_path, "grid: [{words: [[wait, 'let me']], a: [null], b: [true]}]\n"))
+    assert sweep.points[0].varied[:3] == ("words=[wait,'let me']", "a=null", "b=true")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("grids: []", "unknown key 'grids'; did you mean grid"),
+        ("grid: []", "the grid expands to nothing"),
+        ("grid: [{baseline: []}]", "baseline has no values, so the grid expands to nothing"),
+        ("seeds: []", "the grid expands to nothing"),
+        ("seeds: [1, 1]", "1 stands there twice"),
+        ("seeds: 3", "expected a list of whole numbers"),
+        ("overrides: model=tiny", "expected a list such as"),
+        ("grid: {baseline: mean}", "expected a list of blocks"),
+        ("budget_gpu_hours: lots", "expected a number of hours"),
+        ("a: [", "not valid YAML"),
+        ("- a", "expected a mapping"),
+    ],
+)
+def test_mistakes_in_a_sweep_file(tmp_path, text, message):
+    with pytest.raises(HarnessError, match=message):
+        load(write(tmp_path, text))
+
+
+def test_an_unknown_sweep_names_the_nearest():
+    assert "smoke" in names()
+    with pytest.raises(HarnessError, match="did you mean smoke"):
+        load("smok")
