@@ -1,0 +1,1 @@
+"""What runs inside verl: the estimator, the trainer that records every response, and a CPU mode."""

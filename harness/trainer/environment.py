@@ -1,0 +1,176 @@
+"""The environment variables of one attempt, decided before Ray, verl or W&B are imported.
+
+Every process of an attempt inherits HARNESS_ATTEMPT, by which `harness.trainer.processes` finds what is left of it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+
+MARKER = "HARNESS_ATTEMPT"
+"""Environment variable with the absolute path of the attempt's folder."""
+
+FORK_SERVER = "HARNESS_FORK_SERVER"
+"""Environment variable with the socket of a fork server for Ray's workers (CPU mode only)."""
+
+PLUGIN = "harness.trainer.plugin"
+
+LONGEST_TEMP = 40
+"""Ray's socket paths under its temp folder must stay below 108 bytes; it adds about 65."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try at a run."""
+
+    run_dir: Path
+    """The run's folder, absolute."""
+    run_id: str
+    """The run's id."""
+    number: int
+    """From 1."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the attempt's log."""
+        return self.run_dir / "attempts" / f"{self.number:03d}"
+
+    @property
+    def stop_file(self) -> Path:
+        """Its existence asks the trainer to end after the step in progress."""
+        return self.folder / "stop"
+
+
+def on_cpu(verl: Mapping[str, Any]) -> bool:
+    """Whether a verl config asks for CPU mode: trainer.device=cpu."""
+    return str(verl.get("trainer", {}).get("device", "cuda")) == "cpu"
+
+
+def variables(
+    spec: Mapping[str, Any],
+    attempt: Attempt,
+    ray_temp: Path,
+    inherited: Mapping[str, str],
+    fork_server: str | None = None,
+) -> dict[str, str]:
+    """What to add to the inherited environment.
+
+    Args:
+        spec: the content of spec.json.
+        attempt: see Attempt.
+        ray_temp: see `make_ray_temp`; holds the token file.
+        inherited: the environment so far; what the user set for W&B and threads stays.
+        fork_server: socket of a fork server, or None.
+    """
+    result = {
+        MARKER: str(attempt.folder),
+        "VERL_USE_EXTERNAL_MODULES": _with_plugin(inherited.get("VERL_USE_EXTERNAL_MODULES", "")),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token_file(ray_temp)),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DEDUP_LOGS": "0",
+        "PYTHONHASHSEED": "0",
+        **tracking_variables(spec, attempt, inherited),
+    }
+    if spec.get("config", {}).get("model", {}).get("builtin"):
+        result |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    if on_cpu(spec["verl"]):
+        result |= cpu_variables(inherited)
+        if fork_server:
+            result |= fork_server_variables(fork_server, inherited)
+    return result
+
+
+def cpu_variables(inherited: Mapping[str, str]) -> dict[str, str]:
+    """What switches CPU mode on, for our trainer and for stock verl alike."""
+    return {
+        "VERL_PLATFORM": "cpu",
+        "VERL_ENGINE_DEVICE": "cuda",  # verl registers its FSDP engine for "cuda" and "npu" only
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # One thread: bitwise reproducible, and a run is many small processes on few cores. TransferQueue would
+        # otherwise switch torch to eight threads around every call.
+        "OMP_NUM_THREADS": inherited.get("OMP_NUM_THREADS", "1"),
+        "TQ_NUM_THREADS": inherited.get("TQ_NUM_THREADS", "1"),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+def tracking_variables(spec: Mapping[str, Any], attempt: Attempt, inherited: Mapping[str, str]) -> dict[str, str]:
+    """W&B's variables; a group or tags that the caller set stay."""
+    name = str(spec.get("config", {}).get("tracking", {}).get("name", "offline"))
+    modes = {"offline": "offline", "online": "online", "none": "disabled"}
+    if name not in modes:
+        raise HarnessError(f"tracking.name={name!r} in {attempt.run_dir / 'spec.json'}: use {', '.join(modes)}")
+    result = {
+        "WANDB_MODE": modes[name],
+        "WANDB_RUN_ID": attempt.run_id,
+        "WANDB_RESUME": "allow",
+        "WANDB_DIR": str(attempt.run_dir),
+        "WANDB_JOB_TYPE": inherited.get("WANDB_JOB_TYPE", "train"),
+        "WANDB_SILENT": "true",
+        "WANDB_DISABLE_CODE": "true",
+    }
+    group = inherited.get("WANDB_RUN_GROUP") or spec.get("config", {}).get("tracking", {}).get("group")
+    if group:
+        result["WANDB_RUN_GROUP"] = str(group)
+    tags = inherited.get("WANDB_TAGS") or ",".join(_tags(spec.get("config", {})))
+    if tags:
+        result["WANDB_TAGS"] = tags
+    return result
+
+
+def fork_server_variables(socket: str, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Lets Ray's worker interpreters find the fork server: its start-up hook comes first on their path."""
+    hook = Path(__file__).parent / "cpu" / "forkserver_site"
+    path = [str(hook), *filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))]
+    return {FORK_SERVER: socket, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def make_ray_temp(attempt: Attempt) -> Path:
+    """A new, short, private folder for Ray's session and its authentication token.
+
+    The control port of Ray listens on every interface, and login and compute nodes are shared: only who can read this
+    folder can talk to the cluster.
+
+    Raises: HarnessError where the system's temp folder is too deep or not ours to write.
+    """
+    root = Path(tempfile.gettempdir())
+    if len(str(root)) > LONGEST_TEMP - 20:
+        root = Path("/tmp")
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f"hr-{attempt.run_id[:6]}-", dir=root))
+        os.chmod(folder, stat.S_IRWXU)
+        handle = os.open(token_file(folder), os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(32))
+    except OSError as error:
+        raise HarnessError(
+            f"{root} cannot hold Ray's session ({error.strerror}): set TMPDIR to a short, local folder with room"
+        ) from None
+    return folder
+
+
+def token_file(ray_temp: Path) -> Path:
+    """Where the token is kept."""
+    return ray_temp / "token"
+
+
+def _with_plugin(modules: str) -> str:
+    names = [name.strip() for name in modules.split(",") if name.strip()]
+    return ",".join(names if PLUGIN in names else [*names, PLUGIN])
+
+
+def _tags(config: Mapping[str, Any]) -> list[str]:
+    parts = (config.get(key, {}).get("name") for key in ("model", "baseline", "recipe", "data"))
+    tags = [str(part) for part in parts if part]
+    K = config.get("baseline", {}).get("K")
+    return [*tags, f"K={K}"] if K is not None else tags

@@ -1,0 +1,143 @@
+"""`python -m harness.trainer.main RUN_DIR --attempt N`: one attempt at a frozen run, in the foreground.
+
+Exit codes: 0 ended (target reached, or stopped on request with everything on disk), 2 a mistake or fault that the user
+can mend, 1 any other error (traceback in the log), 143 stopped by force after the grace time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.files import read_json
+from harness.trainer import environment, processes, tracking
+from harness.trainer.environment import Attempt
+from harness.trainer.records import Records
+
+logger = logging.getLogger("harness.trainer")
+
+FORCED = 128 + signal.SIGTERM
+FLUSH_SECONDS = 15.0
+"""How long W&B may take to flush when the end comes by force."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the attempt; see the module."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        attempt = _attempt(options.run_dir, options.attempt)
+        spec = read_spec(attempt.run_dir)
+        return run(spec, attempt, grace=options.grace, fork_server=options.fork_server)
+    except HarnessError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def run(spec: Mapping[str, Any], attempt: Attempt, grace: float = 60.0, fork_server: str | None = None) -> int:
+    """Trains, and leaves no process and no temporary folder behind."""
+    attempt.folder.mkdir(parents=True, exist_ok=True)
+    ray_temp = environment.make_ray_temp(attempt)
+    os.environ.update(environment.variables(spec, attempt, ray_temp, os.environ, fork_server))
+    _stop_on_signals(attempt, grace)
+    Records(folder=attempt.run_dir, attempt=attempt.number).beat("start", 0)
+    try:
+        _train(spec, attempt, ray_temp)
+        return 0
+    except HarnessError:
+        raise
+    except Exception as error:  # the boundary of the process: the log gets the traceback, the caller an exit code
+        cause = error.__cause__
+        if isinstance(cause, HarnessError):  # Ray wraps what a worker raised
+            raise cause from None
+        logger.exception("attempt %d failed", attempt.number)
+        return 1
+    finally:
+        _clean_up(attempt, ray_temp)
+
+
+def read_spec(run_dir: Path) -> dict[str, Any]:
+    """The frozen spec of a run.
+
+    Raises: HarnessError where it is absent, damaged or of another schema.
+    """
+    path = run_dir / "spec.json"
+    try:
+        spec = read_json(path)
+    except FileNotFoundError:
+        raise HarnessError(f"{path} does not exist: give the folder of a planned run") from None
+    if not isinstance(spec, dict) or spec.get("schema") != 1:
+        raise HarnessError(f"{path} is no spec of schema 1: plan the run again with this version")
+    for key in ("id", "verl"):
+        if key not in spec:
+            raise HarnessError(f"{path} has no {key!r}: plan the run again")
+    return spec
+
+
+def _train(spec: Mapping[str, Any], attempt: Attempt, ray_temp: Path) -> None:
+    # Imported late: the environment has to be complete before Ray and verl are.
+    from harness.trainer import runner
+
+    runner.train(runner.build_config(spec, attempt, ray_temp))
+
+
+def _stop_on_signals(attempt: Attempt, grace: float) -> None:
+    """The first SIGTERM or SIGINT asks the trainer to end after its step; the second, or the grace time, ends it."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if attempt.stop_file.exists():
+            _end_by_force(attempt)
+        attempt.stop_file.touch()
+        timer = threading.Timer(grace, _end_by_force, [attempt])
+        timer.daemon = True
+        timer.start()
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+
+
+def _end_by_force(attempt: Attempt) -> None:
+    flusher = threading.Thread(target=tracking.finish_service, daemon=True)
+    flusher.start()
+    flusher.join(timeout=FLUSH_SECONDS)
+    processes.end(attempt.folder, grace=3.0, exclude=frozenset([os.getpid()]))
+    os._exit(FORCED)
+
+
+def _clean_up(attempt: Attempt, ray_temp: Path) -> None:
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        ray.shutdown()
+    tracking.finish_service()
+    left = processes.end(attempt.folder, exclude=frozenset([os.getpid()]))
+    if left:
+        logger.warning("%d processes outlived Ray and were ended", len(left))
+    shutil.rmtree(ray_temp, ignore_errors=True)
+
+
+def _attempt(run_dir: Path, number: int) -> Attempt:
+    run_dir = run_dir.resolve()
+    return Attempt(run_dir=run_dir, run_id=str(read_spec(run_dir)["id"]), number=number)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m harness.trainer.main", description="One attempt at a planned run.")
+    parser.add_argument("run_dir", type=Path, help="folder of the run, with its spec.json")
+    parser.add_argument("--attempt", type=int, default=1, help="number of this attempt, from 1")
+    parser.add_argument("--grace", type=float, default=60.0, help="seconds between SIGTERM and the end by force")
+    parser.add_argument("--fork-server", default=None, help="socket of a fork server for Ray's workers (CPU mode)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

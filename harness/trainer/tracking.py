@@ -1,0 +1,82 @@
+"""The W&B run of an attempt.
+
+verl calls `wandb.init(project, name, config)` without an id, a group or our config (verl/utils/tracking.py). The
+trainer therefore starts the run here and puts it where verl's `Tracking` keeps its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+STEP = "training/global_step"
+"""The step axis of every chart; `_step` is not reliable on resumed runs."""
+
+MARGIN_SECONDS = 90.0
+"""W&B writes to disk every 15 s or 32 KiB; rows older than this before the last one are safe."""
+
+
+def start(spec: Mapping[str, Any], run_dir: Path) -> Any:
+    """Starts the W&B run of a frozen spec; mode, folder, group and job type come from the environment.
+
+    Args:
+        spec: the content of spec.json.
+        run_dir: the run's folder; W&B's files go to <run_dir>/wandb.
+
+    Returns: the wandb run.
+    """
+    import wandb
+
+    tracking = spec.get("config", {}).get("tracking", {})
+    run = wandb.init(
+        project=tracking.get("project") or os.environ.get("WANDB_PROJECT", "qae"),
+        entity=tracking.get("entity") or os.environ.get("WANDB_ENTITY"),
+        id=spec["id"],
+        name=spec.get("label", spec["id"]),
+        resume="allow",
+        dir=str(run_dir),
+        config=logged_config(spec),
+        settings=wandb.Settings(console="off", save_code=False),  # stdout is in the attempt's folder already
+    )
+    run.define_metric(STEP)
+    run.define_metric("*", step_metric=STEP)
+    return run
+
+
+def finish_service() -> None:
+    """Ends W&B's background process, if there is one, after everything is on disk."""
+    wandb = sys.modules.get("wandb")
+    if wandb is not None:
+        wandb.teardown()
+
+
+def logged_config(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What W&B shows as the run's config: the composed groups, verl's whole config, id and label."""
+    return {**spec.get("config", {}), "verl": spec["verl"], "id": spec["id"], "label": spec.get("label", spec["id"])}
+
+
+def rows_to_repeat(
+    lines: Sequence[Mapping[str, Any]], resumed: int, margin: float = MARGIN_SECONDS
+) -> list[Mapping[str, Any]]:
+    """Rows that a killed attempt may not have brought to disk although its checkpoint covers them.
+
+    The new fragment begins with them, so that a history stitched from fragments, the later one winning from its first
+    step, has every step once.
+
+    Args:
+        lines: of metrics.jsonl, ascending steps.
+        resumed: the step of the checkpoint.
+        margin: seconds before the last row within which rows count as endangered.
+    """
+    if not lines:
+        return []
+    last = max(line["time"] for line in lines)
+    covered = [line for line in lines if line["step"] <= resumed]
+    endangered = [i for i, line in enumerate(covered) if line["time"] >= last - margin]
+    return covered[endangered[0] :] if endangered else []
