@@ -122,6 +122,12 @@ def collapse(rows: Rows) -> tuple[Rows, int]:
     return Rows(unique, columns, nans), overruled
 
 
+def restarts(rows: Rows) -> list[Rows]:
+    """Cuts rows wherever the step goes back: there a run was started again from an earlier point."""
+    cuts = np.flatnonzero(np.diff(rows.steps) < 0) + 1
+    return [rows.take(numbers) for numbers in np.split(np.arange(len(rows)), cuts)]
+
+
 def stitch(parts: Iterable[Rows], trained: str) -> tuple[Rows, list[str]]:
     """The rows of a run that was stopped and resumed, oldest part first; and notes on what was overruled.
 
@@ -143,8 +149,9 @@ def stitch(parts: Iterable[Rows], trained: str) -> tuple[Rows, list[str]]:
                 undone += int((~stays).sum())
                 if not stays.all():
                     kept[number] = earlier.take(np.flatnonzero(stays))
-            verb = f"{undone} earlier rows from there on were undone" if undone else "nothing was undone"
-            notes.append(f"resumed at step {first}: {verb}")
+            verb = "resumed" if any(len(earlier) for earlier in kept) else "started again"
+            rest = f"{undone} earlier rows from there on were undone" if undone else "nothing was undone"
+            notes.append(f"{verb} at step {first}: {rest}")
         kept.append(part)
     rows, overruled = collapse(concatenate(kept) if kept else Rows(np.empty(0, dtype=np.int64), {}))
     if overruled:

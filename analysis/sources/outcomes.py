@@ -1,0 +1,119 @@
+"""The harness's outcome files: one row a response, the ground truth of every exact number."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from analysis.run import Run
+from harness.errors import HarnessError, nearest
+
+Kind = Literal["train", "eval", "tokens"]
+KINDS: tuple[Kind, ...] = ("train", "eval", "tokens")
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """Rows of the outcome files of several runs."""
+
+    frame: pd.DataFrame
+    """Column `run` (id), `step`, and the columns that were asked for."""
+    damaged: tuple[str, ...] = ()
+    """Files that could not be read."""
+    absent: tuple[str, ...] = ()
+    """Labels of runs without any file of that kind."""
+
+
+def steps(run: Run, kind: Kind) -> tuple[int, ...]:
+    """The steps for which a run has a file, ascending; the files are not opened."""
+    return tuple(step for step, _ in files(run, kind))
+
+
+def files(run: Run, kind: Kind) -> list[tuple[int, Path]]:
+    """(step, path) of a run's outcome files, by step."""
+    if run.folder is None:
+        return []
+    found = []
+    for path in (run.folder / "outcomes" / kind).glob("step_*.parquet"):
+        number = path.stem.removeprefix("step_")
+        if number.isdigit():
+            found.append((int(number), path))
+    return sorted(found)
+
+
+def load(
+    runs: Iterable[Run],
+    kind: Kind,
+    *,
+    columns: Sequence[str] | None = None,
+    at: Iterable[int] | None = None,
+) -> Outcomes:
+    """Outcome rows of several runs in one frame, run by run and step by step.
+
+    Only the columns and steps that are asked for are read from disk. A damaged file is counted, not fatal.
+
+    Args:
+        columns: the columns besides `run` and `step`; None for all.
+        at: training steps; None for all.
+
+    Raises:
+        HarnessError: no run has a file of this kind, or a column does not exist.
+    """
+    runs = list(runs)
+    wanted = None if at is None else set(at)
+    tables: list[pa.Table] = []
+    damaged: list[str] = []
+    absent: list[str] = []
+    for run in runs:
+        mine = files(run, kind)
+        if not mine:
+            absent.append(run.label)
+        for step, path in mine:
+            if wanted is not None and step not in wanted:
+                continue
+            table = _read(path, columns, damaged)
+            if table is not None:
+                tables.append(_tagged(table, run.id, step))
+    if len(absent) == len(runs):
+        raise HarnessError(f"none of {len(runs)} runs has outcomes/{kind}: they were not made by this harness")
+    if not tables:
+        frame = pd.DataFrame({"run": pd.Series(dtype=str), "step": pd.Series(dtype="int64")})
+    else:
+        frame = pa.concat_tables(tables, promote_options="permissive").to_pandas()
+        frame["run"] = frame["run"].astype(str)
+    return Outcomes(frame, tuple(damaged), tuple(absent))
+
+
+def _read(path: Path, columns: Sequence[str] | None, damaged: list[str]) -> pa.Table | None:
+    try:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            unknown = [name for name in columns or () if name not in names and name not in ("run", "step")]
+            if not unknown:
+                return file.read(columns=None if columns is None else [n for n in columns if n in names])
+    except (pa.ArrowException, OSError) as error:
+        _LOG.warning("%s cannot be read and is left out: %s", path, str(error).partition("\n")[0])
+        damaged.append(f"{path}: {str(error).partition(chr(10))[0]}")
+        return None
+    raise HarnessError(f"{path} has no column {unknown[0]!r}; {nearest(unknown[0], names)}")
+
+
+def _tagged(table: pa.Table, run: str, step: int) -> pa.Table:
+    others = [name for name in table.column_names if name not in ("run", "step")]
+    # Dictionary-coded text is read as plain text: files of different steps have different dictionaries.
+    arrays = [
+        pc.cast(table[name], pa.string()) if pa.types.is_dictionary(table[name].type) else table[name]
+        for name in others
+    ]
+    count = table.num_rows
+    runs = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int8()), pa.array([run]))
+    return pa.table([runs, pa.array([step] * count, pa.int64()), *arrays], names=["run", "step", *others])
