@@ -30,8 +30,6 @@ def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> float:
     a, b = (np.asarray(v, dtype=np.float64) for v in (x, y))
     a, b = (v[:, None] if v.ndim == 1 else v for v in (a, b))
     if a.ndim != 2 or a.size == 0 or b.size == 0 or a.shape[1:] != b.shape[1:]:
-        raise HarnessError(
-            f"scores of shapes {a.shape} and {b.shape}: expected (runs, tasks) with the same tasks"
-        )
+        raise HarnessError(f"scores of shapes {a.shape} and {b.shape}: expected (runs, tasks) with the same tasks")
     wins = (a[:, None] > b[None]).mean() + 0.5 * (a[:, None] == b[None]).mean()
     return float(wins)

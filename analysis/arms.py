@@ -24,10 +24,13 @@ SHORT = {
 
 # What never makes another arm: where and under which name a run ran, and its seeds.
 _INCIDENTAL = re.compile(
-    r"^(cluster|tracking|id|label|seed|budget)(\.|$)|^verl\.(trainer|harness|ray_kwargs|transfer_queue)(\.|$)"
+    r"^(cluster|tracking|id|label|seed|budget|provenance|words|token_steps|save_every|keep_checkpoints)(\.|$)"
+    r"|^platform$|^verl\.(trainer|harness|ray_kwargs|transfer_queue)(\.|$)"
     r"|(^|[._])(seed|path|dir|file|files|name_or_path|port|run_id|attempt|project_name|experiment_name)s?$"
+    r"|micro_batch|num_workers|offload|parallel_size|max_token_len|gpu_memory|timeout|checkpoint|profiler"
+    r"|resources"
 )
-_BASELINES = {"mean": "mean", "qae": "QAE", "rloo": "RLOO", "mean_no_std": "mean without std"}
+_BASELINES = {"mean": "mean (GRPO)", "qae": "QAE", "rloo": "RLOO", "mean_no_std": "mean, no std"}
 _MASKS = {"positive": "POS-MASK", "negative": "NEG-MASK"}
 _ABSENT = "not set"
 
@@ -54,11 +57,12 @@ class Arm:
     def legend(self) -> str:
         """The label with the number of seeds."""
         count = f"{self.seeds} seed{'s' * (self.seeds != 1)}"
-        return (
-            f"{self.label} · {count}"
-            if len(self.runs) == self.seeds
-            else f"{self.label} · {len(self.runs)} runs"
-        )
+        return f"{self.label} · {count}" if len(self.runs) == self.seeds else f"{self.label} · {len(self.runs)} runs"
+
+    @property
+    def short(self) -> str:
+        """The label without the model, for places where there is little room."""
+        return self.label.split(" · ")[0]
 
     def is_baseline(self, name: str) -> bool:
         """Whether `name` means this arm: its label, the baseline's name, or the start of its label."""
@@ -135,9 +139,10 @@ def baseline_name(run: Run) -> str | None:
         return None
     K, mask = run.get("baseline.K", None), run.get("baseline.mask", None)
     parts = [_BASELINES.get(str(name), str(name))]
-    parts += [f"K={_text(K)}"] if K is not None else []
-    parts += [_MASKS[mask]] if mask in _MASKS else []
-    parts += ["linear"] if run.get("baseline.interpolation", None) == "linear" else []
+    if K is not None:
+        parts += [_MASKS[mask]] if mask in _MASKS else []
+        parts += ["linear"] if run.get("baseline.interpolation", None) == "linear" else []
+        parts += [f"K={_text(K)}"]
     return " ".join(parts)
 
 
@@ -150,9 +155,7 @@ def _keys(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     for name, key in zip(names, keys, strict=True):
         if all(lookup(run.config, key, _ABSENT) == _ABSENT for run in runs):
             known = {leaf for run in runs for leaf in flat(run.config)} | set(SHORT)
-            raise HarnessError(
-                f"by={name!r}: none of {len(runs)} runs has this config key; {nearest(name, known)}"
-            )
+            raise HarnessError(f"by={name!r}: none of {len(runs)} runs has this config key; {nearest(name, known)}")
     return keys
 
 
@@ -160,8 +163,7 @@ def _labels(arms: Sequence[tuple[tuple[str, ...], Run]], keys: Sequence[str], ch
     if chosen:
         return [_by_label(keys, setting, run) for setting, run in arms]
     labels = [
-        " · ".join(part for part in (baseline_name(run), model_name(run)) if part) or run.label
-        for _, run in arms
+        " · ".join(part for part in (baseline_name(run), model_name(run)) if part) or run.label for _, run in arms
     ]
     if len(set(labels)) == len(labels):
         return labels
@@ -176,9 +178,7 @@ def _labels(arms: Sequence[tuple[tuple[str, ...], Run]], keys: Sequence[str], ch
     }
     extra = [i for i, key in enumerate(keys) if key not in said]
     return [
-        " · ".join(
-            [label, *(f"{keys[i].rsplit('.', 1)[-1]}={setting[i]}" for i in extra), *setting[len(keys) :]]
-        )
+        " · ".join([label, *(f"{keys[i].rsplit('.', 1)[-1]}={setting[i]}" for i in extra), *setting[len(keys) :]])
         for label, (setting, _) in zip(labels, arms, strict=True)
     ]
 

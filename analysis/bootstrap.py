@@ -110,6 +110,7 @@ def percentile(estimate: float, values: Floats, seeds: int, problems: int, level
 
 def p_value(values: Floats) -> float:
     """Two-sided p-value of "no difference" from resampled differences: twice the smaller tail beyond zero."""
+    values = np.round(values, 12)  # rounding noise around an exact zero is no evidence for a sign
     tail = min(np.count_nonzero(values <= 0), np.count_nonzero(values >= 0))
     return float(min(1.0, 2 * (tail + 1) / (len(values) + 1)))
 
@@ -122,9 +123,7 @@ def widening(m: int, level: float = LEVEL) -> float:
     return t / float(ndtri((1 + level) / 2)) * (m / (m - 1)) ** 0.5
 
 
-def _weights(
-    rng: np.random.Generator, m: int, resamples: int, small_sample: bool, drawn: bool = True
-) -> Floats:
+def _weights(rng: np.random.Generator, m: int, resamples: int, small_sample: bool, drawn: bool = True) -> Floats:
     """(resamples, m) weights that sum to one in every row."""
     if not drawn:
         return np.full((resamples, m), 1.0 / m)
@@ -152,9 +151,7 @@ def _stratified_mean(by_problem: Floats, groups: list[NDArray[np.int64]]) -> flo
 def _groups(strata: NDArray[np.int64] | None, problems: int) -> list[NDArray[np.int64]]:
     labels = np.zeros(problems, dtype=np.int64) if strata is None else np.asarray(strata)
     if labels.shape != (problems,):
-        raise HarnessError(
-            f"strata of shape {labels.shape} for {problems} problems: give one benchmark a problem"
-        )
+        raise HarnessError(f"strata of shape {labels.shape} for {problems} problems: give one benchmark a problem")
     groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     smallest = min(len(columns) for columns in groups)
     if smallest < 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,3 +117,14 @@ class Chart:
     """Whether a logarithmic y axis makes sense, so that the page offers it."""
     notes: tuple[str, ...] = ()
     """What could not be shown, and why."""
+
+
+def title_lines(title: str, width: int = 32) -> list[str]:
+    """A panel's title in lines of at most about `width` characters, broken at its middle dots or spaces."""
+    lines: list[str] = []
+    for part in title.split(" · "):
+        if lines and len(lines[-1]) + len(part) + 3 <= width:
+            lines[-1] += f" · {part}"
+        else:
+            lines += textwrap.wrap(part, width) or [""]
+    return lines

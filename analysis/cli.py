@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from analysis.report import command as report
 from harness.errors import HarnessError
 
 
@@ -21,6 +22,10 @@ def parser() -> argparse.ArgumentParser:
     add_source(runs)
     runs.add_argument("--metrics", action="store_true", help="list the metrics of each run too")
     runs.set_defaults(act=list_runs)
+
+    page = verbs.add_parser("report", help="write a sweep's figures, table and page to reports/")
+    add_source(page)
+    report.add(page)
     return top
 
 

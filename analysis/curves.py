@@ -45,9 +45,7 @@ class Curves:
         mean[enough] = filled.sum(axis=0)[enough] / n[enough]
         squares = np.where(finite, (filled - mean) ** 2, 0.0).sum(axis=0)
         half = np.full(len(self.steps), np.nan)
-        half[enough] = stdtrit(n[enough] - 1, (1 + level) / 2) * np.sqrt(
-            squares[enough] / (n[enough] - 1) / n[enough]
-        )
+        half[enough] = stdtrit(n[enough] - 1, (1 + level) / 2) * np.sqrt(squares[enough] / (n[enough] - 1) / n[enough])
         return mean, mean - half, mean + half
 
     def mean(self) -> Floats:

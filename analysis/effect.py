@@ -19,9 +19,7 @@ def standard_error(by_problem: ArrayLike) -> float:
     """
     x = np.asarray(by_problem, dtype=np.float64)
     if x.ndim != 1 or x.size < 2:
-        raise HarnessError(
-            f"a standard error over problems from shape {x.shape}: give one value for each of 2 or more"
-        )
+        raise HarnessError(f"a standard error over problems from shape {x.shape}: give one value for each of 2 or more")
     return float(x.std(ddof=1) / math.sqrt(x.size))
 
 
@@ -50,7 +48,5 @@ def minimum_detectable(error: float, alpha: float = 0.05, power: float = 0.8) ->
     same problems. The unit is that of `error`.
     """
     if not 0 < alpha < 1 or not 0 < power < 1:
-        raise HarnessError(
-            f"alpha={alpha}, power={power}: each lies between 0 and 1, for example 0.05 and 0.8"
-        )
+        raise HarnessError(f"alpha={alpha}, power={power}: each lies between 0 and 1, for example 0.05 and 0.8")
     return float((ndtri(1 - alpha / 2) + ndtri(power)) * error)

@@ -167,9 +167,7 @@ def running_median(values: Floats, width: int) -> Floats:
     return np.nanmedian(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
 
 
-def _sustained(
-    at: NDArray[np.int64], smooth: Floats, early: float, rules: Rules
-) -> tuple[Verdict, int, bool] | None:
+def _sustained(at: NDArray[np.int64], smooth: Floats, early: float, rules: Rules) -> tuple[Verdict, int, bool] | None:
     """The collapse or explosion that came first; one that still lasts wins over one that is over."""
     low = max(rules.collapse * early, min(rules.floor, 0.5 * early))
     events: list[tuple[bool, int, Verdict]] = []

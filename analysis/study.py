@@ -40,6 +40,13 @@ class Study:
         """The fewest samples of any problem over all runs with outcomes; 0 without any."""
         return min((t.samples for t in self.tallies.values() if t.samples), default=0)
 
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """The k that the runs report pass@k for, ascending; those that the samples do not allow are left out.
+        """
+        asked = {int(k) for run in self.runs for k in run.get("evaluation.k", None) or (1, 16)}
+        return tuple(sorted(k for k in asked if not self.samples or k <= self.samples)) or (1,)
+
     def curves(self, arm: Arm, metric: str, factor: float = 1.0) -> Curves | None:
         """One metric over the arm's seeds, times `factor`; None where no run of the arm logged it."""
         found = [run for run in arm.runs if run.has(metric)]

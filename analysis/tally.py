@@ -105,17 +105,13 @@ def count(table: pa.Table, where: str | Path = "outcomes") -> pd.DataFrame:
     """Sums samples into one row an evaluation and problem: step, benchmark, problem, n, correct."""
     accuracy = table["accuracy"]
     # A null sample is unknown, not wrong: it must not pass for an answer.
-    odd = accuracy.filter(
-        pc.invert(pc.fill_null(pc.or_(pc.equal(accuracy, 0.0), pc.equal(accuracy, 1.0)), False))
-    )
+    odd = accuracy.filter(pc.invert(pc.fill_null(pc.or_(pc.equal(accuracy, 0.0), pc.equal(accuracy, 1.0)), False)))
     if len(odd):
         raise HarnessError(
             f"{where}: accuracy {odd[0].as_py()} in {len(odd)} rows: expected 0 or 1; let the reward function"
             " report right or wrong as `acc`"
         )
-    grouped = table.group_by(["step", "benchmark", "problem"]).aggregate(
-        [("accuracy", "count"), ("accuracy", "sum")]
-    )
+    grouped = table.group_by(["step", "benchmark", "problem"]).aggregate([("accuracy", "count"), ("accuracy", "sum")])
     frame = pd.DataFrame(
         {
             "step": grouped["step"].to_numpy().astype(np.int64),

@@ -19,13 +19,11 @@ def entropy(study: Study) -> Chart:
     panels = [over_steps(study, "actor/entropy", ENTROPY, title="Policy entropy", low=0.0)]
     notes = list(absent(study, "actor/entropy"))
     try:
-        panels.append(_pass_panel(study, 1, ALL))
+        panels.append(pass_panel(study, 1, ALL))
     except HarnessError as error:
         notes.append(str(error))
     try:
-        panels.append(
-            over_steps(study, "response_length/mean", "response length (tokens)", title="Response length")
-        )
+        panels.append(over_steps(study, "response_length/mean", "response length (tokens)", title="Response length"))
     except HarnessError as error:
         notes.append(str(error))
     return Chart(
@@ -94,9 +92,7 @@ def advantage_shares(study: Study) -> Chart:
         for sign, color in SIGNS:
             found = curves[sign]
             if found is not None:
-                layers.append(
-                    Layer(x=found.steps.astype(float), y=found.mean(), name=f"{sign} advantage", color=color)
-                )
+                layers.append(Layer(x=found.steps.astype(float), y=found.mean(), name=f"{sign} advantage", color=color))
         if layers:
             panels.append(
                 Panel(
@@ -128,7 +124,7 @@ def pass_at_k(study: Study, ks: tuple[int, ...] = (1, 16), benchmark: str | None
     panels, notes = [], []
     for k in ks:
         try:
-            panels.append(_pass_panel(study, k, name))
+            panels.append(pass_panel(study, k, name))
         except HarnessError as error:
             notes.append(str(error))
     if not panels:
@@ -139,13 +135,13 @@ def pass_at_k(study: Study, ks: tuple[int, ...] = (1, 16), benchmark: str | None
         columns=2,
         title="pass@k over training" if benchmark is None else f"pass@k over training, {benchmark}",
         panels=tuple(panels),
-        caption=f"Unbiased estimate from {source}, {study.samples or 'unknown'} samples a problem; {name}."
-        f" {BAND_NOTE}",
+        caption=f"Unbiased estimate from {source}, {study.samples or 'unknown'} samples a problem; {name}. {BAND_NOTE}",
         notes=tuple(notes),
     )
 
 
-def _pass_panel(study: Study, k: int, benchmark: str) -> Panel:
+def pass_panel(study: Study, k: int, benchmark: str) -> Panel:
+    """One panel of pass@k over steps. Raises: HarnessError where no run has it."""
     if benchmark != ALL and study.benchmarks and benchmark not in study.benchmarks:
         raise HarnessError(f"benchmark {benchmark!r}: the runs have {', '.join(study.benchmarks)}")
     found: list[Curve] = []

@@ -11,8 +11,8 @@ from analysis.study import Study
 
 STEP = Axis(label="training step")
 BAND_NOTE = (
-    "Lines are means over seeds with pointwise 95 % intervals (Student's t) where an arm has three seeds or"
-    " more; otherwise every seed is its own thin line."
+    "Lines are means over seeds with pointwise 95 % intervals (Student's t) where three seeds or more"
+    " have a value; an arm with fewer seeds has a thin line a seed."
 )
 
 
@@ -32,22 +32,16 @@ def marks(
         return ()
     steps = curves.steps.astype(np.float64)
     if curves.has_band:
-        mean, lower, upper = curves.band()
+        seen = np.isfinite(curves.values).any(axis=0)
+        _, lower, upper = curves.band()
         if low is not None or high is not None:
             lower, upper = np.clip(lower, low, high), np.clip(upper, low, high)
         return (
             Curve(
-                x=steps,
-                y=mean,
-                low=lower,
-                high=upper,
-                name=arm.legend,
-                color=arm.color,
-                dash=arm.dash,
-                points=points,
-                detail=f"mean of {len(curves.names)} seeds",
+                x=steps[seen], y=curves.mean()[seen], low=lower[seen], high=upper[seen], name=arm.legend,
+                color=arm.color, dash=arm.dash, points=points, detail=f"mean of {len(curves.names)} seeds",
             ),
-        )
+        )  # fmt: skip
     return tuple(
         Curve(
             x=steps[seen],
@@ -81,11 +75,7 @@ def over_steps(
         HarnessError: no run logged it; the text names the nearest metrics.
     """
     study.require(metric)
-    curves = [
-        mark
-        for arm in study.arms
-        for mark in marks(arm, study.curves(arm, metric, factor), low=low, high=high)
-    ]
+    curves = [mark for arm in study.arms for mark in marks(arm, study.curves(arm, metric, factor), low=low, high=high)]
     return Panel(x=STEP, y=Axis(label=label, low=low, high=high), marks=(*rules, *curves), title=title)
 
 

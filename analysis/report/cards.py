@@ -42,14 +42,11 @@ def html(card: Card) -> str:
             f'<p class="note">not drawn: {text(card.reason)}</p></div>'
         )
     tools = '<button type="button" class="log" aria-pressed="false">log axis</button>' if chart.log else ""
-    files = "".join(
-        f'<a href="figures/{text(chart.key)}.{kind}">{kind.upper()}</a>' for kind in ("pdf", "svg", "png")
-    )
+    files = "".join(f'<a href="figures/{text(chart.key)}.{kind}">{kind.upper()}</a>' for kind in ("pdf", "svg", "png"))
     legend = "".join(legend_entry(*entry) for entry in interactive.legend(chart))
     columns = min(chart.columns, len(chart.panels))
     plots = "".join(
-        f'<div class="plot" data-chart="{text(chart.key)}" data-panel="{i}"></div>'
-        for i in range(len(chart.panels))
+        f'<div class="plot" data-chart="{text(chart.key)}" data-panel="{i}"></div>' for i in range(len(chart.panels))
     )
     notes = list(chart.notes) + _thinned(chart)
     return (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.chart import Axis, Bar, Chart, Curve, Heat, Layer, Panel, Rule
+from analysis.chart import Axis, Bar, Chart, Curve, Heat, Layer, Panel, Rule, title_lines
 from analysis.palette import GRID, INK, MUTED
 
 MAX_POINTS = 150_000
@@ -169,9 +169,10 @@ def _heat(mark: Heat) -> dict[str, Any]:
 def _layout(panel: Panel) -> dict[str, Any]:
     lines = sum(isinstance(mark, Curve) for mark in panel.marks)
     heat = any(isinstance(mark, Heat) for mark in panel.marks)
+    title = "<br>".join(map(_safe, title_lines(panel.title, 44)))
     layout: dict[str, Any] = {
         "title": {
-            "text": f"<b>{_safe(panel.title)}</b>",
+            "text": f"<b>{title}</b>",
             "font": {"size": 13, "color": INK},
             "x": 0.01,
             "xanchor": "left",
@@ -226,7 +227,8 @@ def _layout(panel: Panel) -> dict[str, Any]:
                         "showarrow": False,
                         "xanchor": "right",
                         "yanchor": "bottom",
-                        "font": {"size": 10, "color": MUTED},
+                        "font": {"size": 10, "color": INK},
+                        "bgcolor": "rgba(255,255,255,0.75)",
                     }
                 )
     return layout

@@ -15,22 +15,20 @@ from analysis.study import Study
 from harness.files import write_text
 
 
-def write(sweep: str, runs: Iterable[Run], folder: Path, *, against: str = "mean") -> Path:
-    """Writes `folder`/index.html, self-contained, and returns its path.
-
-    Args:
-        sweep: the name in the heading.
-        runs: all runs of the sweep, finished or not; grouped into arms here.
-        against: the arm that others are compared with.
-
-    Raises:
-        HarnessError: no runs.
-    """
+def build(
+    sweep: str,
+    runs: Iterable[Run],
+    folder: Path,
+    *,
+    against: str,
+    missing: Sequence[str],
+    question: str,
+    figures: bool,
+) -> Path:
+    """As `analysis.report.write`, which see."""
     study = studies.of(runs, sweep=sweep)
     drawn = _curve_cards(study)
-    sections = [
-        Section(anchor="training", title="Training", body="".join(cards.html(card) for card in drawn))
-    ]
+    sections = [Section(anchor="training", title="Training", body="".join(cards.html(card) for card in drawn))]
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     page = render(sweep, _facts(study), sections, cards.data(drawn), f"Written {now}.")
     path = Path(folder) / "index.html"

@@ -1,0 +1,177 @@
+"""Figures of final values: mask ablation, K sensitivity, paired differences, outcome map."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import stdtrit
+
+from analysis import tally
+from analysis.arms import Arm
+from analysis.bootstrap import MIN_SEEDS, Interval
+from analysis.chart import Axis, Bar, Chart, Heat, Panel, Rule
+from analysis.results import Results
+from analysis.study import Study
+from analysis.tally import ALL
+from harness.errors import HarnessError
+
+_INTERVALS = "95 % intervals: bootstrap over seeds and problems; below three seeds over problems only"
+_KNOBS = ("recipe.clip_high", "verl.actor_rollout_ref.actor.clip_ratio_high")
+
+
+def mask_ablation(results: Results) -> Chart:
+    """QAE beside POS-MASK, NEG-MASK and the mean baseline at each eps_high (Fig. 6).
+
+    Raises:
+        HarnessError: no arm has a mask.
+    """
+    masked = [arm for arm in results.arms if _mask(arm) in ("positive", "negative")]
+    if not masked:
+        raise HarnessError(
+            "mask ablation: no run has baseline.mask=positive or negative; sweep baseline.mask to get this figure"
+        )
+    levels = {arm.runs[0].get("baseline.K", None) for arm in masked} | {None}
+    shown = [arm for arm in results.arms if arm.runs[0].get("baseline.K", None) in levels]
+    panels = []
+    for k in results.ks:
+        bars = [
+            _bar(results.cell(arm, results.primary, k).interval, arm, at=_clip(arm), name=arm.short) for arm in shown
+        ]
+        panels.append(
+            Panel(x=Axis(label="clip ratio eps_high"), y=Axis(label=f"pass@{k} (%)", low=0.0), marks=tuple(bars),
+                  title=f"pass@{k}, {results.primary}")
+        )  # fmt: skip
+    return Chart(
+        key="mask_ablation", title="One-sided masks", panels=tuple(panels), columns=2,
+        caption="POS-MASK masks successes of easy queries only, NEG-MASK failures of hard queries only."
+        f" {_INTERVALS}.",
+    )  # fmt: skip
+
+
+def k_sensitivity(study: Study, results: Results | None) -> Chart:
+    """Entropy, accuracy and response length over K, with the other baselines beside (Fig. 9).
+
+    Raises:
+        HarnessError: fewer than two values of K.
+    """
+    levels = sorted({float(K) for run in study.runs if (K := run.get("baseline.K", None)) is not None})
+    if len(levels) < 2:
+        raise HarnessError(f"K sensitivity: the runs have {len(levels)} value(s) of baseline.K; sweep at least 2")
+    panels = []
+    for metric, label, title in (
+        ("actor/entropy", "entropy (nats per token)", "Late entropy"),
+        ("response_length/mean", "response length (tokens)", "Late response length"),
+    ):
+        bars = tuple(bar for arm in _by_K(study.arms) if (bar := _late(study, arm, metric)) is not None)
+        if bars:
+            panels.append(Panel(x=Axis(label="K"), y=Axis(label=label), marks=bars, title=title, dots=True))
+    if results is not None:
+        k = results.ks[0]
+        bars = tuple(
+            _bar(results.cell(arm, results.primary, k).interval, arm, at=_K(arm)) for arm in _by_K(results.arms)
+        )
+        panel = Panel(x=Axis(label="K"), y=Axis(label=f"pass@{k} (%)"), marks=bars, title="Final accuracy", dots=True)
+        panels.insert(1, panel)
+    if not panels:
+        study.require("actor/entropy")
+    return Chart(
+        key="k_sensitivity", title="Sensitivity to K", panels=tuple(panels),
+        caption="Entropy and length are means over the last quarter of training, with Student's t intervals over seeds"
+        f" where there are three or more. Accuracy: {_INTERVALS}. The paper expects higher entropy and longer"
+        " responses for larger K.",
+    )  # fmt: skip
+
+
+def paired_differences(results: Results) -> Chart:
+    """Every arm minus the baseline arm on the same problems, with intervals.
+
+    Raises:
+        HarnessError: a single arm, which has nothing to be compared with.
+    """
+    if results.against is None:
+        raise HarnessError("paired differences: the sweep has one arm; compare at least two")
+    others = [arm for arm in results.arms if arm.key != results.against.key]
+    names = _distinct(others)
+    panels = []
+    for k in results.ks:
+        bars = []
+        for benchmark in reversed(results.benchmarks):
+            for arm, name in zip(others, names, strict=True):
+                found = results.cell(arm, benchmark, k).difference
+                if found is not None:
+                    bars.append(_bar(found.interval, arm, at=f"{benchmark}: {name}"))
+        panels.append(
+            Panel(x=Axis(label=f"difference in pass@{k} (points)"), y=Axis(label=""), horizontal=True, dots=True,
+                  marks=(Rule(value=0.0, vertical=True), *bars), title=f"pass@{k}")
+        )  # fmt: skip
+    return Chart(
+        key="paired_differences", title=f"Differences from {results.against.label}", panels=tuple(panels), columns=2,
+        caption=f"Same problems for both arms, evaluation at step {results.step}. {_INTERVALS}.",
+    )  # fmt: skip
+
+
+def outcome_map(study: Study, results: Results, k: int = 1) -> Chart:
+    """pass@k of every problem in every arm, seeds averaged, problems from easy to hard."""
+    frames = [[study.tallies[run.id].at(results.step) for run in arm.runs] for arm in results.arms]
+    panels = []
+    for benchmark in [name for name in results.benchmarks if name != ALL]:
+        scores = tally.shared(frames, k, benchmark)
+        values = np.stack([x.mean(axis=0) for x in scores.values])
+        order = np.argsort(-values.mean(axis=0), kind="stable")
+        panels.append(
+            Panel(x=Axis(label=f"{len(order)} problems, easiest first"), y=Axis(label=""), title=benchmark,
+                  marks=(Heat(values=values[:, order], columns=tuple(scores.problems[i] for i in order),
+                              rows=tuple(_distinct(results.arms)), label=f"pass@{k}"),))
+        )  # fmt: skip
+    return Chart(
+        key="outcome_map", title="Outcomes by problem", panels=tuple(panels), columns=1,
+        caption=f"Each column is one problem at step {results.step}; means over samples and seeds.",
+    )  # fmt: skip
+
+
+def _bar(interval: Interval, arm: Arm, at: str, name: str | None = None) -> Bar:
+    seeds = f"{interval.seeds} seed{'s' * (interval.seeds != 1)}"
+    return Bar(at=at, value=100 * interval.estimate, low=100 * interval.low, high=100 * interval.high,
+               name=name or arm.legend, color=arm.color,
+               text=f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}], {seeds}")  # fmt: skip
+
+
+def _late(study: Study, arm: Arm, metric: str) -> Bar | None:
+    curves = study.curves(arm, metric)
+    values = np.array([]) if curves is None else curves.late_means()
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return None
+    mean, half = float(values.mean()), None
+    if len(values) >= MIN_SEEDS:
+        half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
+    return Bar(at=_K(arm), value=mean, low=None if half is None else mean - half,
+               high=None if half is None else mean + half, name=arm.legend, color=arm.color)  # fmt: skip
+
+
+def _by_K(arms: tuple[Arm, ...]) -> list[Arm]:
+    """The baselines without K first, then by K."""
+    return sorted(arms, key=lambda arm: float(arm.runs[0].get("baseline.K", None) or 0.0))
+
+
+def _K(arm: Arm) -> str:
+    K = arm.runs[0].get("baseline.K", None)
+    return arm.short if K is None else f"{K:g}"
+
+
+def _mask(arm: Arm) -> str | None:
+    run = arm.runs[0]
+    return run.get("baseline.mask", None) if run.get("baseline.name", None) == "qae" else None
+
+
+def _clip(arm: Arm) -> str:
+    for key in _KNOBS:
+        value = arm.runs[0].get(key, None)
+        if value is not None:
+            return f"{float(value):g}"
+    return "not set"
+
+
+def _distinct(arms: tuple[Arm, ...] | list[Arm]) -> list[str]:
+    """Short labels, or the full ones where the short ones clash."""
+    short = [arm.short for arm in arms]
+    return short if len(set(short)) == len(short) else [arm.label for arm in arms]
