@@ -29,7 +29,14 @@ def cache_folder(project: Path) -> Path:
 
 
 def spec(
-    run: str, composed: Composed, signature: Mapping[str, Any], *, sweep: str, project: Path, provenance: Provenance
+    run: str,
+    composed: Composed,
+    signature: Mapping[str, Any],
+    *,
+    sweep: str,
+    project: Path,
+    provenance: Provenance,
+    trainer: str = TRAINER,
 ) -> dict[str, Any]:
     """The frozen spec of one run, secrets masked."""
     settings = composed.settings
@@ -95,8 +102,9 @@ def freeze(
     check_writable(store.root)
     for entry in todo(entries):
         frozen = spec(
-            entry.id, entry.composed, entry.signature, sweep=sweep.name, project=project, provenance=provenance, trainer=trainer
-        )
+            entry.id, entry.composed, entry.signature,
+            sweep=sweep.name, project=project, provenance=provenance, trainer=trainer,
+        )  # fmt: skip
         store.freeze(entry.id, frozen, provenance.diff)
     files.write_json(
         store.sweep_file(sweep.name),

@@ -24,13 +24,15 @@ from typing import IO, Any
 from harness import claim, evidence, files, secret
 from harness.errors import HarnessError
 from harness.store import Store, evaluation_steps, now
+from harness.trainer import processes
+from harness.trainer.environment import MARKER
 
 log = logging.getLogger(__name__)
 
-MARK = "HARNESS_RUN_DIR"
-"""Environment variable that every process of a run carries: leftovers are found by it."""
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_STOPPED, EXIT_CLAIMED = 0, 1, 2, 3, 4
 _POLL_SECONDS = 0.25
+_FLUSH_SECONDS = 15.0
+"""On top of the trainer's own grace: it then ends by force and writes out what W&B has buffered."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -129,7 +131,7 @@ def _train(
     """(exit code of the trainer, '' or why it was ended: 'stop' or 'hang')."""
     with (attempt / "stdout.log").open("a", encoding="utf-8") as logfile:
         for command in _commands(folder, spec, number):
-            process = _start(command, folder)
+            process = _start(command, attempt)
             pump = threading.Thread(target=_pump, args=(process.stdout, logfile, echo), daemon=True)
             pump.start()
             try:
@@ -144,12 +146,14 @@ def _train(
 
 def _commands(folder: Path, spec: Mapping[str, Any], number: int) -> list[list[str]]:
     """What is run, in order: first what makes a built-in model and its data, then the trainer."""
-    steps = [*spec["prepare"], [spec["trainer"], str(folder), "--attempt", str(number)]]
+    grace = spec["config"]["cluster"]["grace_seconds"]
+    trainer = [spec["trainer"], str(folder), "--attempt", str(number), "--grace", str(grace)]
+    steps = [*spec["prepare"], trainer]
     return [[sys.executable, "-m", *step] for step in steps]
 
 
-def _start(command: list[str], folder: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, MARK: str(folder), "PYTHONUNBUFFERED": "1"}
+def _start(command: list[str], attempt: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, MARKER: str(attempt), "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, errors="replace", start_new_session=True, preexec_fn=die_with_parent(signal.SIGKILL),
@@ -237,34 +241,13 @@ def _end_group(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def end_leftovers(folder: Path) -> int:
-    """Kills every process that carries this run's mark (Ray puts its own in other groups); returns how many.
+def end_leftovers(folder: Path, grace: float = 3.0) -> None:
+    """Ends every process that carries the mark of one of this run's attempts; Ray puts its own in other groups.
 
-    Ours alone: the mark is the run's folder, so neither another run's Ray nor another user's is touched.
+    The mark is the attempt's folder, so neither another run's Ray nor another user's is touched.
     """
-    wanted = f"{MARK}={folder}".encode()
-    ended = 0
-    for _ in range(5):  # what is being forked right now shows up in the next round
-        found = [pid for pid in _pids() if pid != os.getpid() and wanted in _environment(pid)]
-        if not found:
-            break
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-                ended += 1
-        time.sleep(0.1)
-    return ended
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
+    for attempt in sorted((folder / "attempts").glob("[0-9]*")):
+        processes.end(attempt, grace=grace, exclude=frozenset([os.getpid()]))
 
 
 def main(arguments: list[str] | None = None) -> int:

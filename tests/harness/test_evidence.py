@@ -17,7 +17,7 @@ ray.exceptions.RayTaskError(OutOfMemoryError): ray::TaskRunner.run() (pid=77)
     ("log", "code", "name", "line"),
     [
         (RAY, 1, "out of GPU memory", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"),
-        ("OSError: [Errno 28] No space left on device: 'x'", 1, "no disk space", "OSError: [Errno 28] No space left on device: 'x'"),
+        ("OSError: [Errno 28] No space left on device", 1, "no disk space", "OSError: [Errno 28] No space left on device"),
         ("ValueError: loss is nan at step 3", 1, "not a number", "ValueError: loss is nan at step 3"),
         ("omegaconf.errors.ConfigAttributeError: Key 'x' not in struct", 1, "configuration",
          "omegaconf.errors.ConfigAttributeError: Key 'x' not in struct"),

@@ -4,7 +4,8 @@ from harness import secret
 
 ENVIRONMENT = {
     "WANDB_API_KEY": "0123456789abcdef0123456789abcdef01234567", "HF_TOKEN": "hf_plantedplantedplanted",
-    "MY_SERVICE_PASSWORD": "hunter2hunter2", "MONKEY": "bananabanana", "PATH": "/usr/bin", "TOKENIZERS_PARALLELISM": "false",
+    "MY_SERVICE_PASSWORD": "hunter2hunter2",
+    "MONKEY": "bananabanana", "PATH": "/usr/bin", "TOKENIZERS_PARALLELISM": "false",
     "SSH_KEY": "abc",
 }  # fmt: skip
 
@@ -23,7 +24,8 @@ def test_they_are_masked_in_text_and_trees():
 
 
 def test_a_diff_loses_what_somebody_typed_into_a_file():
-    text = "+WANDB_API_KEY = 'aaaabbbbccccdddd1111'\n+max_token: response_length_of_prompt\n+x = hf_abcdefghij0123456789XY\n"
+    text = "+WANDB_API_KEY = 'aaaabbbbccccdddd1111'\n+max_token: response_length_of_prompt\n"
+    text += "+x = hf_abcdefghij0123456789XY\n"
     clean = secret.redact_source(text, ())
     assert "aaaabbbbccccdddd1111" not in clean
     assert "hf_abcdefghij" not in clean

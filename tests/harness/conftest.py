@@ -1,0 +1,54 @@
+"""A project and a store of its own for every test that plans or launches; the trainer is a stand-in."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness import compose, sweep
+
+FAKE = "tests.support.fake_trainer"
+
+
+class Lab:
+    """One store with sweeps that the test writes; `apply` runs them with the stand-in trainer."""
+
+    def __init__(self, folder, monkeypatch):
+        self.runs = folder / "runs"
+        self._sweeps = folder / "sweeps"
+        self._sweeps.mkdir()
+        self._monkeypatch = monkeypatch
+        monkeypatch.setenv("HARNESS_RUNS", str(self.runs))
+        monkeypatch.setenv("HARNESS_CACHE", str(folder / "cache"))
+        monkeypatch.setattr(sweep, "folder", lambda: self._sweeps)
+
+    def sweep(self, text, name="study"):
+        (self._sweeps / f"{name}.yaml").write_text(text)
+
+    def file(self, name="study"):
+        return self._sweeps / f"{name}.yaml"
+
+    def wish(self, **wishes):
+        self._monkeypatch.setenv("FAKE_TRAINER", json.dumps(wishes))
+
+    def apply(self, name="study"):
+        from harness.apply import apply
+
+        return apply(name, report=False, trainer=FAKE)
+
+    @property
+    def store(self):
+        from harness.store import Store
+
+        return Store(self.runs)
+
+    def plan(self, name="study"):
+        from harness.plan import plan
+
+        return plan(sweep.load(name), self.store, compose.project_folder())
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    return Lab(tmp_path, monkeypatch)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.plan import summary
+
+STUDY = """
+overrides: [cluster.fork_server=false, steps=4, save_every=2, evaluation.every=2, recipe.group_size=16]
+grid:
+  - baseline: mean
+  - {baseline: qae, baseline.K: [0.4, 0.43, 0.8]}
+seeds: [1]
+"""
+
+
+def actions(entries):
+    return [(e.action, e.reason) for e in entries]
+
+
+def test_a_plan_changes_nothing_and_two_K_of_one_rank_are_one_run(lab):
+    lab.sweep(STUDY)
+    entries = lab.plan()
+    assert actions(entries) == [
+        ("add", "new"),
+        ("add", "new"),
+        ("same", "the same experiment as K=0.4: both have rank 7 of 16 (only ceil(K*G) matters)"),
+        ("add", "new"),
+    ]
+    assert entries[1].id == entries[2].id
+    assert summary(entries) == "3 to add, 1 the same as another"
+    assert not lab.runs.exists()
+
+
+def test_linear_interpolation_tells_every_K_apart(lab):
+    lab.sweep(STUDY.replace("baseline: qae,", "baseline: qae, baseline.interpolation: linear,"))
+    assert [e.action for e in lab.plan()] == ["add"] * 4
+
+
+def test_done_points_are_kept_and_an_edited_grid_adds_what_is_new(lab):
+    lab.sweep(STUDY)
+    assert lab.apply() == 0
+    assert [e.action for e in lab.plan()] == ["keep", "keep", "same", "keep"]
+    lab.sweep(STUDY.replace("0.8", "0.8, 0.2"))
+    assert [e.action for e in lab.plan()] == ["keep", "keep", "same", "keep", "add"]
+
+
+def test_a_failed_run_is_retried_with_its_reason(lab):
+    lab.sweep(STUDY)
+    lab.wish(fail="K=0.8")
+    assert lab.apply() == 1
+    entry = lab.plan()[3]
+    assert entry.action == "retry"
+    assert entry.reason.startswith("failed: not a number: ValueError: loss is nan at step 1; no checkpoint yet")
+    lab.wish()
+    assert lab.apply() == 0
+    assert [e.action for e in lab.plan()] == ["keep", "keep", "same", "keep"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["cluster.hang_minutes=3", "tracking=none", "save_every=1", "verl.actor_rollout_ref.rollout.max_num_seqs=64"],
+)
+def test_what_is_no_science_keeps_the_identity(lab, change):
+    lab.sweep(STUDY)
+    before = [e.id for e in lab.plan()]
+    lab.sweep(STUDY.replace("steps=4,", f"steps=4, {change},"))
+    assert [e.id for e in lab.plan()] == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["seed=1", "steps=5", "recipe=dapo", "model=small", "evaluation.samples=32", "recipe.learning_rate=0.5",
+     "verl.actor_rollout_ref.actor.optim.weight_decay=0.5"],
+)  # fmt: skip
+def test_what_is_science_makes_another_run(lab, change):
+    lab.sweep(STUDY.replace("seeds: [1]", "seeds: [2]"))
+    before = {e.id for e in lab.plan()}
+    lab.sweep(STUDY if change == "seed=1" else STUDY.replace("steps=4,", f"steps=4, {change},"))
+    assert before.isdisjoint(e.id for e in lab.plan())
+
+
+def test_a_point_that_does_not_compose_is_named(lab):
+    lab.sweep(STUDY.replace("0.43", "1.43"))
+    with pytest.raises(
+        HarnessError, match=r"sweep study, point baseline=qae baseline\.K=1\.43 seed=1: baseline\.K=1\.43"
+    ):
+        lab.plan()
+
+
+def test_a_damaged_run_folder_is_named_and_nothing_is_lost(lab):
+    lab.sweep(STUDY)
+    lab.apply()
+    run = lab.plan()[0].id
+    spec = lab.runs / run / "spec.json"
+    good = spec.read_text()
+    spec.write_text(good[:100])
+    with pytest.raises(HarnessError, match=rf"{run}/spec\.json is damaged"):
+        lab.plan()
+    spec.unlink()
+    with pytest.raises(HarnessError, match=r"spec\.json is missing: restore it, or move .* away"):
+        lab.plan()
+    spec.write_text(good)
+    assert lab.plan()[0].action == "keep"
+    shutil.rmtree(lab.runs / run)
+    assert lab.plan()[0].action == "add"
