@@ -34,7 +34,10 @@ def make_assets(folder: Path) -> dict[str, str]:
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=core, eos_token="<end>", pad_token="<pad>", unk_token="<unk>",
+        tokenizer_object=core,
+        eos_token="<end>",
+        pad_token="<pad>",
+        unk_token="<unk>",
         additional_special_tokens=["<start>"],
     )
     tokenizer.chat_template = (
@@ -45,9 +48,18 @@ def make_assets(folder: Path) -> dict[str, str]:
     tokenizer.save_pretrained(model_path)
     torch.manual_seed(0)
     config = Qwen3Config(
-        vocab_size=len(vocabulary), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, head_dim=16, max_position_embeddings=64, tie_word_embeddings=True,
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, bos_token_id=None,
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        max_position_embeddings=64,
+        tie_word_embeddings=True,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
     )
     model = Qwen3ForCausalLM(config)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
@@ -92,10 +104,18 @@ def verl_config(assets: Mapping[str, str], overrides: Mapping[str, Any] | None =
     OmegaConf.set_struct(config, False)
     micro = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     values: dict[str, Any] = {
-        "trainer.device": "cpu", "trainer.nnodes": 1, "trainer.n_gpus_per_node": 1,
-        "trainer.total_training_steps": 4, "trainer.total_epochs": 1000000, "trainer.save_freq": 2,
-        "trainer.test_freq": 2, "trainer.val_before_train": True, "trainer.max_actor_ckpt_to_keep": 2,
-        "trainer.logger": ["console", "wandb"], "trainer.project_name": "qae", "trainer.experiment_name": "tiny",
+        "trainer.device": "cpu",
+        "trainer.nnodes": 1,
+        "trainer.n_gpus_per_node": 1,
+        "trainer.total_training_steps": 4,
+        "trainer.total_epochs": 1000000,
+        "trainer.save_freq": 2,
+        "trainer.test_freq": 2,
+        "trainer.val_before_train": True,
+        "trainer.max_actor_ckpt_to_keep": 2,
+        "trainer.logger": ["console", "wandb"],
+        "trainer.project_name": "qae",
+        "trainer.experiment_name": "tiny",
         "actor_rollout_ref.model.path": assets["model"],
         "actor_rollout_ref.model.use_remove_padding": False,
         "actor_rollout_ref.model.enable_gradient_checkpointing": False,
@@ -118,15 +138,23 @@ def verl_config(assets: Mapping[str, str], overrides: Mapping[str, Any] | None =
         "actor_rollout_ref.rollout.agent.num_workers": 1,
         "actor_rollout_ref.rollout.val_kwargs": {
             **OmegaConf.to_container(config.actor_rollout_ref.rollout.val_kwargs),
-            "n": 4, "temperature": 1.0, "do_sample": True,
+            "n": 4,
+            "temperature": 1.0,
+            "do_sample": True,
         },
         "algorithm.adv_estimator": "grpo",
-        "data.train_files": assets["train"], "data.val_files": [assets["easy"], assets["hard"]],
-        "data.train_batch_size": 4, "data.max_prompt_length": 16, "data.max_response_length": 8,
-        "data.dataloader_num_workers": 0, "data.seed": 7,
-        "reward.num_workers": 1, "reward.custom_reward_function.path": assets["reward"],
+        "data.train_files": assets["train"],
+        "data.val_files": [assets["easy"], assets["hard"]],
+        "data.train_batch_size": 4,
+        "data.max_prompt_length": 16,
+        "data.max_response_length": 8,
+        "data.dataloader_num_workers": 0,
+        "data.seed": 7,
+        "reward.num_workers": 1,
+        "reward.custom_reward_function.path": assets["reward"],
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
-        "ray_kwargs.ray_init.num_cpus": 16, "ray_kwargs.ray_init.num_gpus": 1,
+        "ray_kwargs.ray_init.num_cpus": 16,
+        "ray_kwargs.ray_init.num_gpus": 1,
         "harness": {"reference_K": 0.4, "words": ["a", "be"], "token_steps": [2], "scorer": "halves/1"},
         **(overrides or {}),
     }
@@ -140,10 +168,16 @@ def write_spec(
 ) -> dict[str, Any]:
     """Freezes a spec into `run_dir`, whose name is the run's id."""
     spec = {
-        "schema": 1, "id": run_dir.name, "label": "mean, tiny", "signature": {},
+        "schema": 1,
+        "id": run_dir.name,
+        "label": "mean, tiny",
+        "signature": {},
         "config": {
-            "seed": 7, "model": {"name": "tiny", "builtin": "tiny"}, "baseline": {"name": "mean", "K": None},
-            "tracking": {"name": "offline", "project": "qae"}, **config,
+            "seed": 7,
+            "model": {"name": "tiny", "builtin": "tiny"},
+            "baseline": {"name": "mean", "K": None},
+            "tracking": {"name": "offline", "project": "qae"},
+            **config,
         },
         "verl": verl_config(assets, overrides),
     }

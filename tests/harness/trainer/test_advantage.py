@@ -384,9 +384,7 @@ def test_a_common_offset_costs_no_digits_in_single_precision():
 
 def test_the_input_is_left_alone():
     rewards, tokens = torch.tensor([[1.0], [0.0]]), torch.ones(2, 1)
-    compute_quantile_outcome_advantage(
-        rewards, tokens, np.array(["a", "a"], dtype=object), config={"qae": {"K": 0.4}}
-    )
+    compute_quantile_outcome_advantage(rewards, tokens, np.array(["a", "a"], dtype=object), config={"qae": {"K": 0.4}})
     assert rewards.tolist() == [[1.0], [0.0]]
     assert tokens.tolist() == [[1.0], [1.0]]
 
