@@ -42,7 +42,7 @@ def apply(name: str, *, report: bool = True, trainer: str = freeze.TRAINER) -> i
         print(f"\ninterrupted; the same command goes on from the last checkpoints: harness sweep {name}")
         return EXIT_INTERRUPTED
     if report:
-        _report(name, store, project)
+        _report(sweep.name, store, project)
     return EXIT_FAILED if outcome.failed else EXIT_DONE
 
 
@@ -95,8 +95,12 @@ def _failures(store: Store, failed: Sequence[str]) -> list[str]:
 
 
 def _report(name: str, store: Store, project: Path) -> None:
-    environment = {**os.environ, "HARNESS_RUNS": str(store.root)}
-    subprocess.run([sys.executable, "-m", "analysis", "report", name], env=environment, cwd=project, check=False)
+    """The analysis runs in a process of its own: it needs pandas, this one must not."""
+    folders = {"HARNESS_RUNS": str(store.root), "HARNESS_REPORTS": str(project / "reports")}
+    command = [sys.executable, "-m", "analysis", "report", name]
+    print("\nreport:", flush=True)
+    if subprocess.run(command, env={**folders, **os.environ}, check=False).returncode:
+        print(f"the report was not written; the runs are safe, try again with: make report SWEEP={name}")
 
 
 def train(overrides: Sequence[str]) -> int:
