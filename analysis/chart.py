@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import textwrap
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,3 +131,25 @@ def title_lines(title: str, width: int = 32) -> list[str]:
         else:
             lines += textwrap.wrap(part, width) or [""]
     return lines
+
+
+def digest(chart: Chart, salt: bytes = b"") -> str:
+    """A hash of everything that a chart shows, so that an unchanged figure need not be drawn again."""
+    found = hashlib.sha256(salt)
+    _feed(found, chart)
+    return found.hexdigest()
+
+
+def _feed(found: Any, value: object) -> None:
+    if isinstance(value, np.ndarray):
+        found.update(str(value.shape).encode() + np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, tuple):
+        found.update(f"({len(value)}".encode())
+        for item in value:
+            _feed(found, item)
+    elif dataclasses.is_dataclass(value):
+        found.update(type(value).__name__.encode())
+        for field in dataclasses.fields(value):
+            _feed(found, getattr(value, field.name))
+    else:
+        found.update(f"{value!r};".encode())

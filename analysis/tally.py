@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from analysis.passk import pass_at_k
 from analysis.run import Run
+from analysis.sources import outcomes
 from harness.errors import HarnessError
 
 _COLUMNS = ["step", "benchmark", "problem", "accuracy", "scorer"]
@@ -86,10 +86,8 @@ def read(run: Run) -> Tally:
     Raises:
         HarnessError: an accuracy that is neither 0 nor 1: pass@k needs right or wrong.
     """
-    folder = run.folder / "outcomes" / "eval" if run.folder else None
-    files = sorted(folder.glob("step_*.parquet")) if folder else []
     tables, notes = [], []
-    for file in files:
+    for _, file in outcomes.files(run, "eval"):
         try:
             tables.append(pq.read_table(file, columns=_COLUMNS))
         except (pa.ArrowException, OSError) as error:
@@ -98,10 +96,10 @@ def read(run: Run) -> Tally:
         return Tally(_EMPTY, notes=tuple(notes))
     table = pa.concat_tables(tables, promote_options="permissive")
     scorers = tuple(sorted(str(name) for name in pc.unique(table["scorer"]).to_pylist() if name))
-    return Tally(count(table, str(folder)), scorers, tuple(notes))
+    return Tally(count(table, f"run {run.label} ({run.id})"), scorers, tuple(notes))
 
 
-def count(table: pa.Table, where: str | Path = "outcomes") -> pd.DataFrame:
+def count(table: pa.Table, where: str = "outcomes") -> pd.DataFrame:
     """Sums samples into one row an evaluation and problem: step, benchmark, problem, n, correct."""
     accuracy = table["accuracy"]
     # A null sample is unknown, not wrong: it must not pass for an answer.

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from analysis import study as studies
 from analysis.chart import Chart
-from analysis.figures import bars, curves, weights
-from analysis.figures import words as word_charts
+from analysis.figures import bars, curves, language, weights
 from analysis.results import final
 from analysis.run import Run
 from analysis.study import Study
@@ -69,12 +68,12 @@ def k_sensitivity(runs: Iterable[Run], by: By = None, *, against: str = "mean") 
 
 def words(runs: Iterable[Run], by: By = None) -> Figure:
     """Anthropomorphic words in a response, with pass@1 (Fig. 2, 7)."""
-    return _figure(runs, by, word_charts.words)
+    return _figure(runs, by, language.words)
 
 
 def tokens(runs: Iterable[Run], by: By = None, *, steps: tuple[int, ...] | None = None, top: int = 10) -> Figure:
     """The tokens of highest entropy at chosen steps (Fig. 3, 8)."""
-    return _figure(runs, by, lambda study: word_charts.tokens(study, steps, top))
+    return _figure(runs, by, lambda study: language.tokens(study, steps, top))
 
 
 def outcome_map(runs: Iterable[Run], by: By = None, *, k: int = 1, against: str = "mean") -> Figure:

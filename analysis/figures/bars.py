@@ -149,13 +149,14 @@ def _late(study: Study, arm: Arm, metric: str) -> Bar | None:
 
 
 def _by_K(arms: tuple[Arm, ...]) -> list[Arm]:
-    """The baselines without K first, then by K."""
-    return sorted(arms, key=lambda arm: float(arm.runs[0].get("baseline.K", None) or 0.0))
+    """Unmasked arms: the baselines without K first, then by K."""
+    unmasked = [arm for arm in arms if _mask(arm) in (None, "both")]
+    return sorted(unmasked, key=lambda arm: float(arm.runs[0].get("baseline.K", None) or 0.0))
 
 
 def _K(arm: Arm) -> str:
     K = arm.runs[0].get("baseline.K", None)
-    return arm.short if K is None else f"{K:g}"
+    return arm.short.replace(" ", "\n") if K is None else f"{K:g}"
 
 
 def _mask(arm: Arm) -> str | None:

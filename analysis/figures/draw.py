@@ -35,7 +35,7 @@ _STYLE: dict[str, Any] = {
     "text.color": INK, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "grid.color": GRID, "grid.linewidth": 0.6, "axes.axisbelow": True, 
     "pdf.fonttype": 42, "svg.fonttype": "none",
-    "svg.hashsalt": "qae", "figure.dpi": 100, "savefig.dpi": 200, "path.simplify_threshold": 0.3,
+    "svg.hashsalt": "qae", "figure.dpi": 200, "savefig.dpi": 200, "path.simplify_threshold": 0.3,
 }  # fmt: skip
 _HEAT = LinearSegmentedColormap.from_list("solved", ["#F4F6F8", "#BFD7EA", "#6BAED6", "#2171B5", "#08306B"])
 _PANEL = (2.55, 2.05)  # inches: three panels fill a page of text
@@ -176,7 +176,8 @@ def _bars(axes: Axes, bars: list[Bar], panel: Panel) -> None:
         axes.set_ylim(len(places) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
     else:
-        turned = max(map(len, places)) * len(places) > 34
+        longest = max(len(line) for place in places for line in place.split("\n"))
+        turned = longest * len(places) > 34
         axes.set_xticks(range(len(places)), places, rotation=25 if turned else 0, ha="right" if turned else "center")
         axes.set_xlim(-0.6, len(places) - 0.4)
         axes.grid(axis="x", visible=False)

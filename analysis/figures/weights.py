@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from analysis.arms import Arm
 from analysis.chart import Axis, Chart, Curve, Panel, Rule
 from analysis.run import Run
+from analysis.sources import outcomes
 from analysis.study import Study
 from harness import quantile
 from harness.errors import HarnessError
@@ -96,7 +97,7 @@ def success_rates(arm: Arm) -> np.ndarray | None:
     """
     rates = []
     for run in arm.runs:
-        files = sorted((run.folder / "outcomes" / "train").glob("step_*.parquet")) if run.folder else []
+        files = [path for _, path in outcomes.files(run, "train")]
         for i in sorted({round(x) for x in np.linspace(0, len(files) - 1, FILES)}) if files else []:
             try:
                 table = pq.read_table(files[i], columns=["group", "accuracy"])

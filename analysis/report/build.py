@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis import study as studies
-from analysis.figures import curves
-from analysis.report import cards
+from analysis import tables
+from analysis.chart import digest
+from analysis.figures import bars, curves, language, weights
+from analysis.health import Health, judge
+from analysis.report import cards, sections, summary
+from analysis.report.cards import Card
+from analysis.report.cautions import cautions
 from analysis.report.page import Section, render
+from analysis.results import Results, final
 from analysis.run import Run
 from analysis.study import Study
-from harness.files import write_text
+from harness import files
+from harness.errors import HarnessError
+
+log = logging.getLogger(__name__)
 
 
 def build(
@@ -27,21 +37,114 @@ def build(
 ) -> Path:
     """As `analysis.report.write`, which see."""
     study = studies.of(runs, sweep=sweep)
-    drawn = _curve_cards(study)
-    sections = [Section(anchor="training", title="Training", body="".join(cards.html(card) for card in drawn))]
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    page = render(sweep, _facts(study), sections, cards.data(drawn), f"Written {now}.")
-    path = Path(folder) / "index.html"
-    write_text(path, page)
+    folder = Path(folder)
+    results = _results(study, against)
+    health = {run.id: verdict for run in study.runs if (verdict := _health(run)) is not None}
+    training, final_cards = _training(study), _final(study, results)
+    drawn = [*training, *final_cards]
+    now = datetime.now(UTC)
+    head = sections.summary(
+        summary.sentences(study, results, health), cautions(study, results, missing, health), question
+    )
+    content = None if results is None else tables.table(results)
+    parts = [Section(anchor="summary", title="Summary", body=head)]
+    if content is not None:
+        parts.append(Section(anchor="results", title="Results", body=sections.results(content)))
+    parts += [
+        Section(anchor="training", title="Training", body=_cards(training)),
+        Section(anchor="comparison", title="Comparison", body=_cards(final_cards)),
+        Section(anchor="runs", title="Runs and their health", body=sections.runs(study, health, folder)),
+        Section(anchor="configs", title="Configs that vary", body=sections.configs(study)),
+        Section(anchor="provenance", title="Provenance", body=sections.provenance(study, results, now)),
+    ]
+    page = render(sweep, _facts(study), parts, cards.data(drawn), f"Written {now:%Y-%m-%d %H:%M} UTC.")
+    path = folder / "index.html"
+    files.write_text(path, page)
+    if content is not None:
+        for kind in ("csv", "md", "tex"):
+            files.write_text(folder / f"table.{kind}", tables.render(content, kind))
+    if figures:
+        save_figures(drawn, folder / "figures")
     return path
 
 
-def _curve_cards(study: Study) -> Sequence[cards.Card]:
-    return [
+def save_figures(drawn: Iterable[Card], folder: Path) -> list[str]:
+    """Writes every chart as PDF, SVG and PNG; those whose content did not change since are left alone.
+
+    Returns:
+        Keys of the charts that were drawn.
+    """
+    stamp = folder / "drawn.json"
+    known = _stamp(stamp)
+    charts = {card.chart.key: card.chart for card in drawn if card.chart is not None}
+    style = (Path(weights.__file__).parent / "draw.py").read_bytes()  # a changed look is a changed figure
+    wanted = {key: digest(chart, style) for key, chart in charts.items()}
+    stale = [key for key in charts if known.get(key) != wanted[key] or not _complete(folder, key)]
+    if stale:
+        from analysis.figures import draw  # matplotlib takes most of a second to import
+
+        for key in stale:
+            draw.save(draw.draw(charts[key]), folder / key)
+    if wanted != known:
+        files.write_json(stamp, wanted)
+    return stale
+
+
+def _training(study: Study) -> list[Card]:
+    found = [
         cards.build("Entropy, accuracy and length over training", lambda: curves.entropy(study)),
         cards.build("Zero-advantage ratio", lambda: curves.zero_share(study)),
-        cards.build("pass@k over training", lambda: curves.pass_at_k(study)),
+        cards.build("pass@k over training", lambda: curves.pass_at_k(study, study.ks)),
     ]
+    if len(study.benchmarks) > 1:
+        for name in study.benchmarks:
+            found.append(_benchmark(study, name))
+    return [
+        *found,
+        cards.build("Entropy by the sign of the advantage", lambda: curves.entropy_by_sign(study)),
+        cards.build("Responses by advantage", lambda: curves.advantage_shares(study)),
+        cards.build("Anthropomorphic words and accuracy", lambda: language.words(study)),
+    ]
+
+
+def _benchmark(study: Study, name: str) -> Card:
+    return cards.build(f"pass@k over training, {name}", lambda: curves.pass_at_k(study, study.ks, name))
+
+
+def _final(study: Study, results: Results | None) -> list[Card]:
+    found = []
+    if results is not None:
+        if results.against is not None:
+            found.append(cards.build("Paired differences", lambda: bars.paired_differences(results)))
+        found.append(cards.build("Outcomes by problem", lambda: bars.outcome_map(study, results, results.ks[0])))
+        found.append(cards.build("One-sided masks", lambda: bars.mask_ablation(results)))
+    return [
+        *found,
+        cards.build("Sensitivity to K", lambda: bars.k_sensitivity(study, results)),
+        cards.build("Query weight over the success rate", lambda: weights.query_weights(study)),
+        cards.build("Tokens of highest entropy", lambda: language.tokens(study)),
+    ]
+
+
+def _results(study: Study, against: str) -> Results | None:
+    try:
+        return final(study, against)
+    except HarnessError as error:
+        log.info("no table: %s", error)
+        return None
+
+
+def _health(run: Run) -> Health | None:
+    if not run.has("actor/entropy"):
+        return None
+    series = run.metric("actor/entropy")
+    return judge(series.index.to_numpy(), series.to_numpy())
+
+
+def _cards(drawn: Sequence[Card]) -> str:
+    """Charts as cards; what could not be drawn in one list at the end, with the reasons."""
+    absent = [card for card in drawn if card.chart is None]
+    return "".join(cards.html(card.chart) for card in drawn if card.chart is not None) + cards.absent(absent)
 
 
 def _facts(study: Study) -> list[tuple[str, str]]:
@@ -62,3 +165,15 @@ def span(values: Sequence[int]) -> str:
     if not values:
         return "none"
     return str(values[0]) if values[0] == values[-1] else f"{values[0]} to {values[-1]}"
+
+
+def _stamp(path: Path) -> dict[str, str]:
+    try:
+        found = files.read_json(path)
+    except (FileNotFoundError, HarnessError):
+        return {}  # absent or damaged: everything is drawn again
+    return found if isinstance(found, dict) else {}
+
+
+def _complete(folder: Path, key: str) -> bool:
+    return all((folder / f"{key}.{kind}").is_file() for kind in ("pdf", "svg", "png"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from analysis.chart import Chart
 from analysis.report import interactive
-from analysis.report.markup import legend_entry, text
+from analysis.report.markup import items, legend_entry, text
 from harness.errors import HarnessError
 
 log = logging.getLogger(__name__)
@@ -33,14 +33,8 @@ def build(title: str, make: Callable[[], Chart]) -> Card:
         return Card(title, None, str(error))
 
 
-def html(card: Card) -> str:
+def html(chart: Chart) -> str:
     """The card's HTML; its plots are filled by the page's script."""
-    chart = card.chart
-    if chart is None:
-        return (
-            f'<div class="card missing"><h3>{text(card.title)}</h3>'
-            f'<p class="note">not drawn: {text(card.reason)}</p></div>'
-        )
     tools = '<button type="button" class="log" aria-pressed="false">log axis</button>' if chart.log else ""
     files = "".join(f'<a href="figures/{text(chart.key)}.{kind}">{kind.upper()}</a>' for kind in ("pdf", "svg", "png"))
     legend = "".join(legend_entry(*entry) for entry in interactive.legend(chart))
@@ -56,6 +50,14 @@ def html(card: Card) -> str:
         + "".join(f'<p class="note">{text(note)}</p>' for note in notes)
         + "</div>"
     )
+
+
+def absent(cards: Sequence[Card]) -> str:
+    """What could not be drawn, and why; empty for nothing."""
+    if not cards:
+        return ""
+    rows = items(f"<b>{text(card.title)}</b>: {text(card.reason)}" for card in cards)
+    return f'<div class="card absent"><h3>Not drawn</h3>{rows}</div>'
 
 
 def data(cards: Sequence[Card]) -> str:

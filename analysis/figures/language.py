@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -13,7 +11,7 @@ from analysis.arms import Arm
 from analysis.chart import Axis, Bar, Chart, Panel
 from analysis.figures.curves import pass_panel
 from analysis.figures.lines import BAND_NOTE, absent, over_steps
-from analysis.run import Run
+from analysis.sources import outcomes
 from analysis.study import Study
 from analysis.tally import ALL
 from harness.errors import HarnessError
@@ -79,7 +77,7 @@ def tokens(study: Study, steps: tuple[int, ...] | None = None, top: int = 10) ->
 
 def token_steps(arm: Arm) -> set[int]:
     """Steps at which any run of the arm recorded its tokens."""
-    return {int(file.stem.removeprefix("step_")) for run in arm.runs for file in _files(run)}
+    return {step for run in arm.runs for step in outcomes.steps(run, "tokens")}
 
 
 def token_table(arm: Arm, step: int) -> pd.DataFrame | None:
@@ -88,8 +86,8 @@ def token_table(arm: Arm, step: int) -> pd.DataFrame | None:
     """
     frames = []
     for run in arm.runs:
-        for file in _files(run):
-            if file.stem == f"step_{step:06d}":
+        for recorded, file in outcomes.files(run, "tokens"):
+            if recorded == step:
                 try:
                     frames.append(pq.read_table(file, columns=["text", "count", "mean_entropy"]).to_pandas())
                 except (pa.ArrowException, OSError):
@@ -102,10 +100,6 @@ def token_table(arm: Arm, step: int) -> pd.DataFrame | None:
     pooled = pooled[pooled["count"] >= MIN_COUNT]
     pooled["mean_entropy"] = pooled["total"] / pooled["count"]
     return pooled.sort_values("mean_entropy", ascending=False, ignore_index=True)[["text", "count", "mean_entropy"]]
-
-
-def _files(run: Run) -> list[Path]:
-    return sorted((run.folder / "outcomes" / "tokens").glob("step_*.parquet")) if run.folder else []
 
 
 def _panel(arm: Arm, step: int, rows: pd.DataFrame) -> Panel:

@@ -1,0 +1,92 @@
+"""What a reader must know before trusting the page: missing seeds, damaged files, unequal steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from analysis.arms import Arm
+from analysis.bootstrap import MIN_SEEDS
+from analysis.health import Health
+from analysis.results import Results
+from analysis.study import Study
+
+_SHOWN = 8
+
+
+def cautions(
+    study: Study, results: Results | None, missing: Sequence[str] = (), health: Mapping[str, Health] | None = None
+) -> list[str]:
+    """Plain-text warnings, most important first; empty if there is nothing to warn of."""
+    found = [*_few_seeds(study), *_missing_runs(missing), *_missing_seeds(study), *_unfinished(study)]
+    found += [*_unequal_steps(study), *_scorers(study)]
+    if results is not None:
+        found += results.notes
+    for run in study.runs:
+        name = run.label if run.id in run.label else f"{run.label} ({run.id})"
+        found += [f"{name}: {note}" for note in (*run.notes, *study.tallies[run.id].notes)]
+    found += _diverged(study, health or {})
+    return list(dict.fromkeys(found))
+
+
+def _few_seeds(study: Study) -> list[str]:
+    few = [arm for arm in study.arms if arm.seeds < MIN_SEEDS]
+    if not few:
+        return []
+    return [
+        f"below {MIN_SEEDS} seeds no claim about a method is possible: "
+        + _short([f"{arm.label} has {arm.seeds}" for arm in few])
+    ]
+
+
+def _missing_runs(missing: Sequence[str]) -> list[str]:
+    return [f"{len(missing)} planned runs have no folder yet: {_short(missing)}"] if missing else []
+
+
+def _missing_seeds(study: Study) -> list[str]:
+    known = {arm.key: _seeds(arm) for arm in study.arms}
+    every = sorted(set().union(*known.values()))
+    lines = []
+    for arm in study.arms:
+        absent = [str(seed) for seed in every if seed not in known[arm.key]]
+        if absent and known[arm.key]:
+            lines.append(f"{arm.label} lacks seed {', '.join(absent)}, which other arms have")
+    return lines
+
+
+def _unfinished(study: Study) -> list[str]:
+    return [
+        f"{run.label} ({run.id}) is {run.state} at step {run.last_step if run.last_step is not None else 'none'}"
+        for run in study.runs
+        if run.state in ("failed", "crashed", "running")
+    ]
+
+
+def _unequal_steps(study: Study) -> list[str]:
+    lasts = {run.id: run.last_step for run in study.runs if run.last_step is not None}
+    if len(set(lasts.values())) <= 1:
+        return []
+    longest = max(lasts.values())
+    short = [f"{run.label} {lasts[run.id]}" for run in study.runs if lasts.get(run.id, longest) < longest]
+    return [f"unequal steps: the longest run has {longest}, {_short(short)}"]
+
+
+def _scorers(study: Study) -> list[str]:
+    names = {name for tally in study.tallies.values() for name in tally.scorers}
+    return [f"runs were scored by different scorers: {', '.join(sorted(names))}"] if len(names) > 1 else []
+
+
+def _diverged(study: Study, health: Mapping[str, Health]) -> list[str]:
+    return [
+        f"{run.label} ({run.id}): entropy {health[run.id].text}"
+        for run in study.runs
+        if run.id in health and health[run.id].verdict == "diverged"
+    ]
+
+
+def _seeds(arm: Arm) -> set[int]:
+    return {int(seed) for run in arm.runs if (seed := run.get("seed", None)) is not None}
+
+
+def _short(parts: Sequence[str]) -> str:
+    more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return "; ".join(parts[:_SHOWN]) + more

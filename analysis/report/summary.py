@@ -1,0 +1,149 @@
+"""The summary in words: it states only what the intervals support."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from analysis.arms import Arm
+from analysis.bootstrap import MIN_SEEDS
+from analysis.health import Health
+from analysis.results import Cell, Results
+from analysis.study import Study
+
+LEVEL = 0.05
+
+
+def sentences(study: Study, results: Results | None, health: Mapping[str, Health]) -> list[str]:
+    """Plain-text sentences for the head of the report.
+
+    Args:
+        results: None where there are no evaluation outcomes.
+        health: verdicts by run id.
+    """
+    lines = [seeds(study)]
+    if results is not None:
+        for k in results.ks:
+            lines += accuracy(results, k)
+        lines += [detectable(results)] if results.against is not None else []
+    else:
+        lines.append("There are no evaluation outcomes, so nothing is said about accuracy.")
+    return [line for line in [*lines, *entropy(study, health)] if line]
+
+
+def seeds(study: Study) -> str:
+    """What the number of seeds allows."""
+    few = [arm for arm in study.arms if arm.seeds < MIN_SEEDS]
+    if not few:
+        return f"Every arm has at least {MIN_SEEDS} seeds; intervals cover training seeds and problems."
+    who = "Every arm has" if len(few) == len(study.arms) else f"{_listed([arm.short for arm in few])} have"
+    if len(few) == 1 and len(study.arms) > 1:
+        who = f"{few[0].short} has"
+    return (
+        f"{who} fewer than {MIN_SEEDS} seeds: what follows on them describes these runs, and no claim about the method"
+        " follows."
+    )
+
+
+def accuracy(results: Results, k: int) -> list[str]:
+    """One sentence an arm that differs, and one for those that do not."""
+    if results.against is None:
+        arm = results.arms[0]
+        found = results.cell(arm, results.primary, k).interval
+        return [
+            f"{arm.label}: pass@{k} {_percent(found.estimate)}"
+            f" (95 % interval {_percent(found.low)} to {_percent(found.high)})."
+        ]
+    lines, even = [], []
+    for arm in results.arms:
+        cell = results.cell(arm, results.primary, k)
+        if cell.difference is None:
+            continue
+        if shown(cell):
+            lines.append(_claim(arm, results, k, cell))
+        else:
+            even.append(f"{arm.short} {_points(cell)}")
+    if even:
+        lines.append(
+            f"No difference in pass@{k} from {results.against.short} is shown for {_listed(even)}: the"
+            " intervals or the adjusted p-values do not exclude zero."
+        )
+    return lines
+
+
+def shown(cell: Cell) -> bool:
+    """Whether interval and Holm-adjusted p-value both exclude no difference."""
+    if cell.difference is None or cell.adjusted is None:
+        return False
+    interval = cell.difference.interval
+    return (interval.low > 0 or interval.high < 0) and cell.adjusted < LEVEL
+
+
+def detectable(results: Results) -> str:
+    """What the design could have found."""
+    base = results.against
+    if base is None:
+        return ""
+    k = results.ks[0]
+    found = [
+        d.detectable for arm in results.arms if (d := results.cell(arm, results.primary, k).difference) is not None
+    ]
+    problems = results.cell(base, results.primary, k).interval.problems
+    return (
+        f"With these {problems} problems, the smallest true difference in pass@{k} that a paired test finds with 80 %"
+        f" power is about {100 * max(found):.1f} points, before the spread over seeds."
+    )
+
+
+def entropy(study: Study, health: Mapping[str, Health]) -> list[str]:
+    """Which arms collapsed or exploded, counted in runs."""
+    lines = []
+    for verdict, verb in (("collapsed", "collapsed"), ("exploded", "exploded"), ("diverged", "became NaN or infinite")):
+        parts = []
+        for arm in study.arms:
+            hit = [h for run in arm.runs if (h := health.get(run.id)) is not None and h.verdict == verdict]
+            if hit:
+                first = min(h.began for h in hit if h.began is not None)
+                since = f"from step {first}" if len(hit) == 1 else f"first at step {first}"
+                parts.append(f"{len(hit)} of {len(arm.runs)} runs of {arm.short} ({since})")
+        if parts:
+            lines.append(f"Entropy {verb} in {_listed(parts)}.")
+    judged = [h for h in health.values() if h.verdict != "short"]
+    if judged and not lines:
+        lines.append("No run's entropy collapsed or exploded by the stated rules.")
+    return lines
+
+
+def _claim(arm: Arm, results: Results, k: int, cell: Cell) -> str:
+    base = results.against
+    if cell.difference is None or base is None:
+        return ""
+    d = cell.difference.interval
+    way = "above" if d.estimate > 0 else "below"
+    where = "" if len(results.benchmarks) == 1 else f" over {len(results.benchmarks) - 1} benchmarks"
+    scope = (
+        f"{d.seeds} seeds or more an arm"
+        if d.method_level
+        else f"these runs only, {d.seeds} seed{'s' * (d.seeds != 1)}: no claim about the method"
+    )
+    return (
+        f"{arm.short} is {abs(100 * d.estimate):.1f} points {way} {base.short} in pass@{k}{where}"
+        f" (95 % interval {100 * d.low:+.1f} to {100 * d.high:+.1f}, Holm-adjusted p = {cell.adjusted:.2g};"
+        f" {scope})."
+    )
+
+
+def _points(cell: Cell) -> str:
+    if cell.difference is None:
+        return ""
+    d = cell.difference.interval
+    return f"({100 * d.estimate:+.1f} points, {100 * d.low:+.1f} to {100 * d.high:+.1f})"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    if len(parts) <= 1:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
