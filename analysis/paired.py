@@ -24,9 +24,9 @@ class Difference:
     p: float
     """Two-sided, from the same resamples; not yet adjusted for other comparisons."""
     error: float
-    """Standard error over problems of the paired differences, seeds averaged."""
+    """Standard error of the difference: over seeds and problems, or over problems only below three seeds."""
     detectable: float
-    """Difference that this many problems find with 80 % power at 5 %, from `error`."""
+    """Difference that such a design finds with 80 % power at 5 %, from `error`."""
 
     @property
     def method_level(self) -> bool:
@@ -34,13 +34,12 @@ class Difference:
         return self.interval.seeds >= MIN_SEEDS
 
 
-def difference(draws: Draws, arm: int, against: int, scores: tuple[Floats, ...], level: float = LEVEL) -> Difference:
+def difference(draws: Draws, arm: int, against: int, level: float = LEVEL) -> Difference:
     """The difference of two arms of one bootstrap, whose resamples share their problems.
 
     Args:
-        draws: from `bootstrap.resample(scores, ...)`.
-        arm, against: positions in `scores`.
-        scores: one (seeds, problems) array an arm, the same problems in all.
+        draws: from `bootstrap.resample`.
+        arm, against: positions of the arms.
 
     Raises:
         HarnessError: an arm compared with itself.
@@ -51,8 +50,7 @@ def difference(draws: Draws, arm: int, against: int, scores: tuple[Floats, ...],
     base = float(draws.estimates[against])
     estimate = float(draws.estimates[arm]) - base
     seeds = min(draws.seeds[arm], draws.seeds[against])
-    by_problem = scores[arm].mean(axis=0) - scores[against].mean(axis=0)
-    error = standard_error(by_problem)
+    error = float(values.std())
     relative = None
     if base > 0 and (draws.values[against] > 0).all():
         relative = percentile(estimate / base, values / draws.values[against], seeds, draws.problems, level)

@@ -33,9 +33,7 @@ def mask_ablation(results: Results) -> Chart:
     shown = [arm for arm in results.arms if arm.runs[0].get("baseline.K", None) in levels]
     panels = []
     for k in results.ks:
-        bars = [
-            _bar(results.cell(arm, results.primary, k).interval, arm, at=_clip(arm), name=arm.short) for arm in shown
-        ]
+        bars = [_bar(results.cell(arm, results.primary, k).interval, arm, at=_clip(arm)) for arm in shown]
         panels.append(
             Panel(x=Axis(label="clip ratio eps_high"), y=Axis(label=f"pass@{k} (%)", low=0.0), marks=tuple(bars),
                   title=f"pass@{k}, {results.primary}")
@@ -128,10 +126,10 @@ def outcome_map(study: Study, results: Results, k: int = 1) -> Chart:
     )  # fmt: skip
 
 
-def _bar(interval: Interval, arm: Arm, at: str, name: str | None = None) -> Bar:
+def _bar(interval: Interval, arm: Arm, at: str) -> Bar:
     seeds = f"{interval.seeds} seed{'s' * (interval.seeds != 1)}"
     return Bar(at=at, value=100 * interval.estimate, low=100 * interval.low, high=100 * interval.high,
-               name=name or arm.legend, color=arm.color,
+               name=arm.legend, color=arm.color,
                text=f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}], {seeds}")  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.chart import Axis, Chart, Curve, Layer, Panel, Rule
-from analysis.figures.lines import BAND_NOTE, STEP, absent, marks, over_steps
+from analysis.figures.lines import BAND_NOTE, MOST_PANELS, STEP, absent, left_out, marks, over_steps
 from analysis.palette import NEGATIVE, POSITIVE, ZERO
 from analysis.study import Study
 from analysis.tally import ALL
@@ -85,8 +85,8 @@ def entropy_by_sign(study: Study) -> Chart:
 def advantage_shares(study: Study) -> Chart:
     """Responses by zero, positive and negative advantage, stacked over steps, a panel an arm (Fig. 5c)."""
     study.require("advantage/zero_share")
-    panels = []
-    for arm in study.arms:
+    panels: list[Panel] = []
+    for arm in study.arms[:MOST_PANELS]:
         curves = {sign: study.curves(arm, f"advantage/{sign}_share", 100.0) for sign, _ in SIGNS}
         layers = []
         for sign, color in SIGNS:
@@ -107,7 +107,7 @@ def advantage_shares(study: Study) -> Chart:
         title="Responses by advantage",
         panels=tuple(panels),
         caption="Mean over an arm's seeds at every step; the three shares add up to 100 %.",
-        notes=absent(study, "advantage/zero_share"),
+        notes=(*absent(study, "advantage/zero_share"), *left_out(study)),
     )
 
 

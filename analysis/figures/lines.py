@@ -9,6 +9,8 @@ from analysis.chart import Axis, Curve, Panel, Rule
 from analysis.curves import Curves
 from analysis.study import Study
 
+MOST_PANELS = 12
+"""Arms that a figure with a panel an arm shows."""
 STEP = Axis(label="training step")
 BAND_NOTE = (
     "Lines are means over seeds with pointwise 95 % intervals (Student's t) where three seeds or more"
@@ -77,6 +79,12 @@ def over_steps(
     study.require(metric)
     curves = [mark for arm in study.arms for mark in marks(arm, study.curves(arm, metric, factor), low=low, high=high)]
     return Panel(x=STEP, y=Axis(label=label, low=low, high=high), marks=(*rules, *curves), title=title)
+
+
+def left_out(study: Study) -> tuple[str, ...]:
+    """A note where a figure with a panel an arm does not have room for all arms."""
+    over = len(study.arms) - MOST_PANELS
+    return (f"the first {MOST_PANELS} arms; {over} more need a filter or another `by`",) if over > 0 else ()
 
 
 def absent(study: Study, metric: str) -> tuple[str, ...]:

@@ -121,4 +121,4 @@ def _histogram(arm: Arm, rates: np.ndarray) -> Curve:
 
 def _gates(study: Study) -> list[Rule]:
     levels = sorted({float(K) for run in study.runs if (K := run.get("baseline.K", None)) is not None})
-    return [Rule(value=1 - K, vertical=True, text=f"1 - K, K={K:g}") for K in levels]
+    return [Rule(value=1 - K, vertical=True, text=f"K={K:g}") for K in levels]

@@ -38,10 +38,8 @@ def html(chart: Chart) -> str:
     tools = '<button type="button" class="log" aria-pressed="false">log axis</button>' if chart.log else ""
     files = "".join(f'<a href="figures/{text(chart.key)}.{kind}">{kind.upper()}</a>' for kind in ("pdf", "svg", "png"))
     legend = "".join(legend_entry(*entry) for entry in interactive.legend(chart))
-    columns = min(chart.columns, len(chart.panels))
-    plots = "".join(
-        f'<div class="plot" data-chart="{text(chart.key)}" data-panel="{i}"></div>' for i in range(len(chart.panels))
-    )
+    columns = min(chart.columns, len(chart.panels), 4)
+    plots = "".join(_plot(chart.key, i, interactive.height(panel)) for i, panel in enumerate(chart.panels))
     notes = list(chart.notes) + _thinned(chart)
     return (
         f'<div class="card" id="{text(chart.key)}"><div class="chart-head"><h3>{text(chart.title)}</h3>'
@@ -64,6 +62,11 @@ def data(cards: Sequence[Card]) -> str:
     """The plots of all cards as JSON that is safe inside a script element."""
     plots = {card.chart.key: interactive.plots(card.chart) for card in cards if card.chart is not None}
     return json.dumps(plots, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _plot(key: str, number: int, height: int | None) -> str:
+    style = "" if height is None else f' style="height:{height}px"'
+    return f'<div class="plot" data-chart="{text(key)}" data-panel="{number}"{style}></div>'
 
 
 def _thinned(chart: Chart) -> list[str]:

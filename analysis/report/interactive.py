@@ -24,6 +24,13 @@ def plots(chart: Chart) -> list[dict[str, Any]]:
     return [{"data": _traces(panel), "layout": _layout(panel)} for panel in chart.panels]
 
 
+def height(panel: Panel) -> int | None:
+    """Pixels that a panel of rows needs; None where the page's own height does."""
+    heat = max((len(mark.rows) for mark in panel.marks if isinstance(mark, Heat)), default=0)
+    rows = heat or (len({mark.at for mark in panel.marks if isinstance(mark, Bar)}) if panel.horizontal else 0)
+    return max(200, 23 * rows + 100) if rows else None
+
+
 def legend(chart: Chart) -> list[tuple[str, str, str]]:
     """(name, colour, dash) of every arm or layer in the chart, in order of first appearance."""
     seen: dict[str, tuple[str, str, str]] = {}
@@ -196,14 +203,20 @@ def _layout(panel: Panel) -> dict[str, Any]:
         "annotations": [],
     }
     if panel.horizontal or heat:
+        # Every row has its label, in the order of the chart; plotly would group rows by trace and drop
+        # labels.
+        rows = list(dict.fromkeys(mark.at for mark in panel.marks if isinstance(mark, Bar)))
         layout["yaxis"] |= {"automargin": True, "autorange": "reversed", "showgrid": False}
+        layout["yaxis"] |= {"type": "category", "dtick": 1}
+        layout["yaxis"] |= {"categoryorder": "array", "categoryarray": rows} if rows else {}
         layout["yaxis"].pop("range", None)
     if any(isinstance(mark, Bar) for mark in panel.marks) and not panel.horizontal:
         layout["xaxis"] |= {"automargin": True, "showgrid": False}
     if heat:
-        layout["xaxis"] |= {"showticklabels": False, "showgrid": False}
+        layout["xaxis"] |= {"showticklabels": False, "showgrid": False, "ticks": ""}
     for mark in panel.marks:
         if isinstance(mark, Rule):
+            turned = {"textangle": -90, "yanchor": "top", "xanchor": "right"} if mark.vertical else {}
             across, along = ("y", "x") if mark.vertical else ("x", "y")
             layout["shapes"].append(
                 {
@@ -229,6 +242,7 @@ def _layout(panel: Panel) -> dict[str, Any]:
                         "yanchor": "bottom",
                         "font": {"size": 10, "color": INK},
                         "bgcolor": "rgba(255,255,255,0.75)",
+                        **turned,
                     }
                 )
     return layout

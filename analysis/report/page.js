@@ -4,7 +4,7 @@
   const hidden = new Set();
   const config = {
     responsive: true, displaylogo: false, displayModeBar: "hover",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "sendDataToCloud"],
+    modeBarButtons: [["toImage", "resetScale2d"]],
     toImageButtonOptions: { format: "svg" },
   };
   const plots = [...document.querySelectorAll(".plot")];

@@ -88,9 +88,12 @@ def detectable(results: Results) -> str:
         d.detectable for arm in results.arms if (d := results.cell(arm, results.primary, k).difference) is not None
     ]
     problems = results.cell(base, results.primary, k).interval.problems
+    least, most = 100 * min(found), 100 * max(found)
+    size = f"{most:.1f}" if most - least < 0.1 else f"{least:.1f} to {most:.1f}"
+    arms = "" if most - least < 0.1 else ", depending on the arm"
     return (
-        f"With these {problems} problems, the smallest true difference in pass@{k} that a paired test finds with 80 %"
-        f" power is about {100 * max(found):.1f} points, before the spread over seeds."
+        f"With these seeds and {problems} problems, a true difference in pass@{k} is found with 80 % power only if it"
+        f" is {size} points or more{arms}."
     )
 
 
