@@ -49,8 +49,8 @@ def fragment(
     """
     if folder is None:
         return read(path, None)
-    entry = _entry(path, folder)
-    known = load(entry, path)
+    place = entry(str(path.resolve()), folder)
+    known = load(place, path)
     if known is not None:
         try:
             stat = path.stat()
@@ -59,12 +59,13 @@ def fragment(
         if stat is not None and (stat.st_size, stat.st_mtime_ns) == (known.size, known.mtime_ns):
             return known
     fresh = read(path, known)
-    store(entry, fresh)
+    store(place, fresh)
     return fresh
 
 
-def _entry(path: Path, folder: Path) -> Path:
-    key = hashlib.sha256(f"{_FORMAT}\n{path.resolve()}".encode()).hexdigest()[:24]
+def entry(name: str, folder: Path) -> Path:
+    """Where what has this name (an absolute path, a W&B address) is cached."""
+    key = hashlib.sha256(f"{_FORMAT}\n{name}".encode()).hexdigest()[:24]
     return folder / "fragments" / f"{key}.parquet"
 
 

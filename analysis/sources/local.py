@@ -125,7 +125,8 @@ def _run(fragments: Sequence[Fragment], now: float) -> Run:
     for fragment in fragments:
         config.update(fragment.config)
         summary.update(fragment.summary)
-    config.pop("_wandb", None)
+    for tree in (config, summary):
+        tree.pop("_wandb", None)  # the SDK's own notes
     started = first.meta.get("started")
     return Run(
         id=last.id,
