@@ -80,7 +80,7 @@ def compose(overrides: Sequence[str]) -> Composed:
         else:
             _check_key(o, known)
             OmegaConf.update(tree, o.key, o.value, merge=True)
-    settings = construct(Settings, _resolved(tree, keep_verl=False))
+    settings = construct(Settings, _resolved(tree, keep_verl=False)).placed()
     # The typed settings go back in, so that verl's values see the defaults of settings nobody mentioned.
     plain = _resolved(OmegaConf.create({**to_plain(settings), VERL: tree.get(VERL) or {}}), keep_verl=True)
     asked = reference.laid_over(plain[VERL], extra)

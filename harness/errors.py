@@ -14,6 +14,12 @@ class HarnessError(Exception):
     """
 
 
+def check(ok: bool, key: str, value: object, remedy: str) -> None:
+    """Raises: HarnessError naming the setting, its value and the remedy, unless it is in order."""
+    if not ok:
+        raise HarnessError(f"{key}={value}: {remedy}")
+
+
 def nearest(word: str, valid: Iterable[str], n: int = 3) -> str:
     """A hint for error texts: `did you mean a, b?`, or the valid names where none is close; empty without any."""
     names = sorted(set(valid))

@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import quantile
-from harness.errors import HarnessError, nearest
-
-
-def _check(ok: bool, key: str, value: object, remedy: str) -> None:
-    if not ok:
-        raise HarnessError(f"{key}={value}: {remedy}")
+from harness.cluster import Cluster
+from harness.errors import HarnessError, check, nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +36,18 @@ class Baseline:
 
     def __post_init__(self) -> None:
         if self.name == "qae":
-            _check(
+            check(
                 self.K is not None, "baseline.K", self.K, "baseline qae needs a K strictly between 0 and 1, such as 0.4"
             )
         if self.K is not None:
-            _check(self.name == "qae", "baseline.K", self.K, f"baseline {self.name} has no K; use baseline=qae")
-            _check(0 < self.K < 1, "baseline.K", self.K, "K lies strictly between 0 and 1; the paper's default is 0.4")
-        _check(0 < self.reference_K < 1, "baseline.reference_K", self.reference_K, "lies strictly between 0 and 1")
+            check(self.name == "qae", "baseline.K", self.K, f"baseline {self.name} has no K; use baseline=qae")
+            check(0 < self.K < 1, "baseline.K", self.K, "K lies strictly between 0 and 1; the paper's default is 0.4")
+        check(0 < self.reference_K < 1, "baseline.reference_K", self.reference_K, "lies strictly between 0 and 1")
         for key, value, valid in (
             ("mask", self.mask, quantile.MASKS),
             ("interpolation", self.interpolation, quantile.INTERPOLATIONS),
         ):
-            _check(value in valid, f"baseline.{key}", value, nearest(str(value), valid))
+            check(value in valid, f"baseline.{key}", value, nearest(str(value), valid))
 
     def rank(self, group_size: int) -> int | None:
         """The rank ceil(K*G) that decides an exact QAE run, None for every other baseline."""
@@ -83,10 +79,10 @@ class Resources:
     """Machines that one run spans."""
 
     def __post_init__(self) -> None:
-        _check(self.cpus >= 1, "model.resources.cpus", self.cpus, "at least 1")
-        _check(self.memory_gb > 0, "model.resources.memory_gb", self.memory_gb, "more than 0")
-        _check(self.gpus >= 0, "model.resources.gpus", self.gpus, "0 or more")
-        _check(self.nodes >= 1, "model.resources.nodes", self.nodes, "at least 1")
+        check(self.cpus >= 1, "model.resources.cpus", self.cpus, "at least 1")
+        check(self.memory_gb > 0, "model.resources.memory_gb", self.memory_gb, "more than 0")
+        check(self.gpus >= 0, "model.resources.gpus", self.gpus, "0 or more")
+        check(self.nodes >= 1, "model.resources.nodes", self.nodes, "at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +101,9 @@ class Model:
     """Folder or hub name of a Hugging Face model."""
 
     def __post_init__(self) -> None:
-        _check(self.parameters > 0, "model.parameters", self.parameters, "a positive number")
+        check(self.parameters > 0, "model.parameters", self.parameters, "a positive number")
         both = (self.builtin is None) == (self.path is None)
-        _check(not both, "model.path", self.path, "give either model.path or model.builtin, one of the two")
+        check(not both, "model.path", self.path, "give either model.path or model.builtin, one of the two")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,15 +126,15 @@ class Recipe:
     """eps_high; DAPO's clip-higher uses 0.28."""
 
     def __post_init__(self) -> None:
-        _check(self.group_size >= 2, "recipe.group_size", self.group_size, "a group needs at least 2 responses")
-        _check(self.prompts_per_step >= 1, "recipe.prompts_per_step", self.prompts_per_step, "at least 1")
-        _check(
+        check(self.group_size >= 2, "recipe.group_size", self.group_size, "a group needs at least 2 responses")
+        check(self.prompts_per_step >= 1, "recipe.prompts_per_step", self.prompts_per_step, "at least 1")
+        check(
             self.mini_batch >= 1 and self.prompts_per_step % self.mini_batch == 0,
             "recipe.mini_batch", self.mini_batch, f"must divide recipe.prompts_per_step={self.prompts_per_step}",
         )  # fmt: skip
-        _check(self.learning_rate > 0, "recipe.learning_rate", self.learning_rate, "more than 0")
+        check(self.learning_rate > 0, "recipe.learning_rate", self.learning_rate, "more than 0")
         for key, value in (("clip_low", self.clip_low), ("clip_high", self.clip_high)):
-            _check(value > 0, f"recipe.{key}", value, "more than 0")
+            check(value > 0, f"recipe.{key}", value, "more than 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +156,9 @@ class Data:
 
     def __post_init__(self) -> None:
         both = (self.builtin is None) == (not self.train_files)
-        _check(not both, "data.train_files", list(self.train_files), "give either data.train_files or data.builtin")
-        _check(self.max_prompt_length >= 1, "data.max_prompt_length", self.max_prompt_length, "at least 1 token")
-        _check(self.max_response_length >= 1, "data.max_response_length", self.max_response_length, "at least 1 token")
+        check(not both, "data.train_files", list(self.train_files), "give either data.train_files or data.builtin")
+        check(self.max_prompt_length >= 1, "data.max_prompt_length", self.max_prompt_length, "at least 1 token")
+        check(self.max_response_length >= 1, "data.max_response_length", self.max_response_length, "at least 1 token")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,41 +183,16 @@ class Evaluation:
     """Parquet files in verl's format, where they are not built in."""
 
     def __post_init__(self) -> None:
-        _check(self.samples >= 1, "evaluation.samples", self.samples, "at least 1")
-        _check(self.temperature >= 0, "evaluation.temperature", self.temperature, "0 or more")
-        _check(self.every >= 1, "evaluation.every", self.every, "at least 1 step")
+        check(self.samples >= 1, "evaluation.samples", self.samples, "at least 1")
+        check(self.temperature >= 0, "evaluation.temperature", self.temperature, "0 or more")
+        check(self.every >= 1, "evaluation.every", self.every, "at least 1 step")
         for k in self.k:
-            _check(
+            check(
                 1 <= k <= self.samples, "evaluation.k", k,
                 f"pass@{k} needs at least {k} samples a problem: set evaluation.samples={k} (now {self.samples})",
             )  # fmt: skip
         both = (self.builtin is None) == (not self.files)
-        _check(not both, "evaluation.files", list(self.files), "give either evaluation.files or evaluation.builtin")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """Where runs are executed. It never enters a run's identity."""
-
-    name: str
-    """`auto` takes SLURM where `sbatch` is on PATH, else this machine; `local` is this machine."""
-    max_runs: int | None = None
-    """At most so many runs at once here; by default as many as memory, cores and GPUs allow."""
-    hang_minutes: float = 10.0
-    """No sign of progress for so long is a hang: the run is stopped and its logs are kept."""
-    fork_server: bool = True
-    """On the CPU platform, fork Ray's workers from one preloaded process: faster start, same results."""
-    grace_seconds: float = 60.0
-    """How long a run that is asked to stop may take to finish its step and save."""
-
-    def __post_init__(self) -> None:
-        _check(self.name in CLUSTERS, "cluster.name", self.name, nearest(self.name, CLUSTERS))
-        _check(self.max_runs is None or self.max_runs >= 1, "cluster.max_runs", self.max_runs, "at least 1")
-        _check(self.hang_minutes > 0, "cluster.hang_minutes", self.hang_minutes, "more than 0")
-        _check(self.grace_seconds >= 0, "cluster.grace_seconds", self.grace_seconds, "0 or more")
-
-
-CLUSTERS = ("auto", "local")
+        check(not both, "evaluation.files", list(self.files), "give either evaluation.files or evaluation.builtin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +210,7 @@ class Tracking:
 
     def __post_init__(self) -> None:
         valid = ("offline", "online", "none")
-        _check(self.name in valid, "tracking.name", self.name, nearest(self.name, valid))
+        check(self.name in valid, "tracking.name", self.name, nearest(self.name, valid))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,18 +240,18 @@ class Settings:
     tracking: Tracking
 
     def __post_init__(self) -> None:
-        _check(self.seed >= 0, "seed", self.seed, "0 or more")
-        _check(self.steps >= 1, "steps", self.steps, "at least 1")
-        _check(self.save_every >= 1, "save_every", self.save_every, "at least 1")
-        _check(self.keep_checkpoints >= 1, "keep_checkpoints", self.keep_checkpoints, "at least 1: runs resume from it")
-        _check(self.platform in ("cuda", "cpu"), "platform", self.platform, nearest(self.platform, ("cuda", "cpu")))
+        check(self.seed >= 0, "seed", self.seed, "0 or more")
+        check(self.steps >= 1, "steps", self.steps, "at least 1")
+        check(self.save_every >= 1, "save_every", self.save_every, "at least 1")
+        check(self.keep_checkpoints >= 1, "keep_checkpoints", self.keep_checkpoints, "at least 1: runs resume from it")
+        check(self.platform in ("cuda", "cpu"), "platform", self.platform, nearest(self.platform, ("cuda", "cpu")))
         buffer, longest = self.data.overlong_buffer, self.data.max_response_length
-        _check(
+        check(
             buffer is None or 1 <= buffer < longest, "data.overlong_buffer", buffer,
             f"must lie between 1 and data.max_response_length={longest}, exclusive",
         )  # fmt: skip
         gpus = self.model.resources.gpus
-        _check(
+        check(
             (self.platform == "cuda") == (gpus > 0), "model.resources.gpus", gpus,
             f"platform={self.platform} needs {'at least 1 GPU' if self.platform == 'cuda' else '0 GPUs'}",
         )  # fmt: skip
@@ -289,6 +260,18 @@ class Settings:
     def label(self) -> str:
         """For people, such as `QAE K=0.4, tiny, seed 1`."""
         return f"{self.baseline.label}, {self.model.name}, seed {self.seed}"
+
+    def placed(self) -> Settings:
+        """With the cluster's own nodes, GPUs, cores and memory in place of the model's, where SLURM runs it."""
+        cluster = self.cluster
+        asked = {
+            "gpus": cluster.gpus_per_node, "nodes": cluster.nodes, "cpus": cluster.cpus, "memory_gb": cluster.memory_gb
+        }  # fmt: skip
+        wanted = {key: value for key, value in asked.items() if value is not None}
+        if not wanted or cluster.launcher != "slurm":
+            return self
+        resources = dataclasses.replace(self.model.resources, **wanted)  # type: ignore[arg-type]
+        return dataclasses.replace(self, model=dataclasses.replace(self.model, resources=resources))
 
 
 def construct(cls: type[Any], values: Mapping[str, Any], where: str = "") -> Any:
@@ -319,6 +302,9 @@ def _convert(hint: Any, value: Any, key: str) -> Any:
         if value is None:
             return None
         return _convert(next(a for a in typing.get_args(hint) if a is not type(None)), value, key)
+    if typing.get_origin(hint) is dict:
+        check(isinstance(value, Mapping), key, repr(value), "expected a mapping such as {name: value}")
+        return {str(name): str(item) for name, item in value.items()}
     if dataclasses.is_dataclass(hint):
         return construct(typing.cast(type, hint), value, key)
     if typing.get_origin(hint) is tuple:
