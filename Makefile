@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  { echo "error: $(PYTHON) is older than 3.11: make setup PYTHON=python3.11"; exit 2; }
 	@echo "installing into .venv: about 2.6 GB, a few minutes, once"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[train,notebook,dev]'
+	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[train,score,notebook,dev]'
 	@touch $@
 
 plan: $(STAMP)  ## what `make sweep` would do; changes nothing

@@ -19,9 +19,10 @@ _NUMBER = re.compile(
 _UNIT = re.compile(r"%|(?:[A-Za-z]+(?:\s*(?:\^\s*\{?\s*[23]\s*\}?|[²³]))?[\s./]*)+")
 _ASSIGNED = re.compile(r"^[^=<>≤≥≠,;]*=\s*")
 # Words after a number that change its value or leave it open, so that it is no number with a unit.
-_NO_UNIT = frozenset(
-    """and or to pi e i x y z n k a b c times plus minus over squared cubed sqrt log ln sin cos tan hundred thousand million
-    billion trillion dozen divided factorial mod per base less more than if when where approximately""".split()
+_NO_UNIT = re.compile(
+    "and|or|to|pi|[eixyznkabc]|times|plus|minus|over|squared|cubed|sqrt|log|ln|sin|cos|tan|hundred|thousand|million|"
+    "billion|trillion|dozen|divided|factorial|mod|per|base|less|more|than|if|when|where|approximately",
+    re.IGNORECASE,
 )
 _MOST_UNIT_WORDS = 6
 
@@ -55,7 +56,7 @@ def _is_unit(rest: str, most_words: int) -> bool:
     if not _UNIT.fullmatch(rest.strip()):
         return False
     words = re.findall(r"[A-Za-z]+", rest)
-    return len(words) <= most_words and not any(word.lower() in _NO_UNIT for word in words)
+    return len(words) <= most_words and not any(_NO_UNIT.fullmatch(word) for word in words)
 
 
 def _value(match: re.Match[str]) -> Fraction | None:
