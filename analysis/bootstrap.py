@@ -98,7 +98,7 @@ def resample(
         stop = min(start + rows, resamples)
         problem_weights = _problem_weights(rng, groups, problems, stop - start, small_sample)
         for i, (x, weights) in enumerate(zip(arms, seed_weights, strict=True)):
-            values[i, start:stop] = np.einsum("bp,bp->b", weights[start:stop] @ x, problem_weights)
+            values[i, start:stop] = np.einsum("bs,bs->b", problem_weights @ x.T, weights[start:stop])
     return Draws(estimates, values, tuple(len(x) for x in arms), problems)
 
 

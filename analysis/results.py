@@ -76,14 +76,14 @@ def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) ->
     if base is None:
         notes += [f"no arm {against!r}: compared with {arms[0].label} instead"]
         base = arms[0]
-    frames = [[study.tallies[run.id].at(step) for run in arm.runs] for arm in arms]
-    names = sorted({str(name) for arm in frames for frame in arm for name in frame.index.get_level_values(0)})
+    evaluated = [[study.tallies[run.id].at(step) for run in arm.runs] for arm in arms]
+    names = sorted({name for arm in evaluated for evaluation in arm for name, _ in evaluation.problems})
     benchmarks = (*names, ALL) if len(names) > 1 else tuple(names)
     rng = np.random.default_rng(SEED)
     cells: dict[tuple[str, str, int], Cell] = {}
     for benchmark in benchmarks:
         for k in study.ks:
-            scores = tally.shared(frames, k, benchmark)
+            scores = tally.shared(evaluated, k, benchmark)
             if scores.dropped and k == study.ks[0]:
                 notes.append(f"{benchmark}: {scores.dropped} problems that not every run answered are left out")
             draws = resample(scores.values, rng, resamples=resamples, strata=scores.strata)

@@ -76,7 +76,7 @@ class Study:
 
     def _pass_curve(self, run: Run, k: int, benchmark: str) -> pd.Series | None:
         found = self.tallies[run.id]
-        if len(found.counts):
+        if found.steps:
             return found.curve(k, benchmark) if k <= found.samples else None
         name = f"eval/pass@{k}" if benchmark == ALL else f"eval/{benchmark}/pass@{k}"
         return run.metric(name) if run.has(name) else None

@@ -1,9 +1,9 @@
-"""Counts of samples and right samples by evaluation, benchmark and problem: all that pass@k needs."""
+"""Counts of samples and right samples by evaluation and problem: all that pass@k needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -21,27 +21,25 @@ _COLUMNS = ["step", "benchmark", "problem", "accuracy", "scorer"]
 ALL = "all benchmarks"
 """The mean of the benchmarks' means, each counting equally."""
 
-
-_EMPTY = pd.DataFrame(
-    {
-        name: pd.Series(dtype=kind)
-        for name, kind in {
-            "step": "int64",
-            "benchmark": "str",
-            "problem": "str",
-            "n": "int64",
-            "correct": "int64",
-        }.items()
-    }
-)
+Counts = NDArray[np.int64]
+Problem = tuple[str, str]
+"""(benchmark, problem)"""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def _none() -> Counts:
+    return np.zeros((0, 0), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Tally:
-    """The evaluations of one run."""
+    """The evaluations of one run. Arrays are (steps, problems); n is 0 where a problem was not asked."""
 
-    counts: pd.DataFrame
-    """One row an evaluation and problem: step, benchmark, problem, n, correct; sorted by these."""
+    steps: tuple[int, ...] = ()
+    """Training steps with an evaluation, ascending."""
+    problems: tuple[Problem, ...] = ()
+    """Sorted."""
+    n: Counts = field(default_factory=_none)
+    correct: Counts = field(default_factory=_none)
     scorers: tuple[str, ...] = ()
     """Name and version of what decided on right and wrong."""
     notes: tuple[str, ...] = ()
@@ -50,34 +48,63 @@ class Tally:
     @property
     def benchmarks(self) -> tuple[str, ...]:
         """Sorted names."""
-        return tuple(sorted(map(str, self.counts["benchmark"].unique())))
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """Training steps with an evaluation, ascending."""
-        return tuple(int(step) for step in np.unique(self.counts["step"]))
+        return tuple(dict.fromkeys(benchmark for benchmark, _ in self.problems))
 
     @property
     def samples(self) -> int:
-        """The fewest samples of any problem; 0 without evaluations."""
-        return int(self.counts["n"].min()) if len(self.counts) else 0
+        """The fewest samples of any problem that was asked; 0 without evaluations."""
+        return int(self.n[self.n > 0].min()) if self.n.size else 0
 
     def curve(self, k: int, benchmark: str = ALL) -> pd.Series:
         """pass@k in [0, 1] by step, the mean over problems; `ALL` is the mean of the benchmarks.
 
         A step at which a benchmark is missing is left out of `ALL`.
-        """
-        rows = self.counts if benchmark == ALL else self.counts[self.counts["benchmark"] == benchmark]
-        if rows.empty:
-            return pd.Series(dtype=np.float64)
-        scored = rows.assign(score=pass_at_k(rows["n"], rows["correct"], k))
-        means = scored.groupby(["step", "benchmark"], observed=True)["score"].mean().unstack("benchmark")
-        return means.dropna().mean(axis=1)
 
-    def at(self, step: int) -> pd.DataFrame:
-        """The rows of one evaluation indexed by (benchmark, problem): n, correct."""
-        rows = self.counts[self.counts["step"] == step]
-        return rows.set_index(["benchmark", "problem"])[["n", "correct"]].sort_index()
+        Raises:
+            HarnessError: k exceeds the samples.
+        """
+        asked = self.n > 0
+        scores = np.full(self.n.shape, np.nan)
+        scores[asked] = pass_at_k(self.n[asked], self.correct[asked], k)
+        names = np.array([name for name, _ in self.problems])
+        means = []
+        for name in self.benchmarks if benchmark == ALL else (benchmark,):
+            columns = names == name
+            count = asked[:, columns].sum(axis=1)
+            total = np.nansum(scores[:, columns], axis=1)
+            means.append(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
+        values = np.mean(means, axis=0) if means else np.full(len(self.steps), np.nan)
+        found = pd.Series(values, index=pd.Index(self.steps, dtype=np.int64, name="step"), dtype=np.float64)
+        return found.dropna()
+
+    def at(self, step: int) -> Evaluation:
+        """One evaluation; the problems that were asked at that step."""
+        row = self.steps.index(step)
+        asked = self.n[row] > 0
+        if asked.all():
+            return Evaluation(self.problems, self.n[row], self.correct[row])
+        chosen = tuple(problem for problem, there in zip(self.problems, asked, strict=True) if there)
+        return Evaluation(chosen, self.n[row][asked], self.correct[row][asked])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """One evaluation of one run."""
+
+    problems: tuple[Problem, ...]
+    """Sorted."""
+    n: Counts
+    """(problems,)"""
+    correct: Counts
+    """(problems,)"""
+
+    def scores(self, k: int, problems: Sequence[Problem]) -> NDArray[np.float64]:
+        """pass@k of these problems, in their order."""
+        found = pass_at_k(self.n, self.correct, k)
+        if tuple(problems) == self.problems:
+            return found
+        place = {problem: i for i, problem in enumerate(self.problems)}
+        return found[[place[problem] for problem in problems]]
 
 
 def read(run: Run) -> Tally:
@@ -87,39 +114,66 @@ def read(run: Run) -> Tally:
         HarnessError: an accuracy that is neither 0 nor 1: pass@k needs right or wrong.
     """
     tables, notes = [], []
-    for _, file in outcomes.files(run, "eval"):
+    for _, path in outcomes.files(run, "eval"):
         try:
-            tables.append(pq.read_table(file, columns=_COLUMNS))
+            with pq.ParquetFile(path) as file:
+                table = file.read(columns=_COLUMNS, use_threads=False)
         except (pa.ArrowException, OSError) as error:
-            notes.append(f"{file} cannot be read ({str(error).splitlines()[0]}): its evaluation is left out")
+            notes.append(f"{path} cannot be read ({str(error).splitlines()[0]}): its evaluation is left out")
+            continue
+        if table.num_columns < len(_COLUMNS):
+            lacking = sorted(set(_COLUMNS) - set(table.column_names))
+            notes.append(f"{path} has no column {', '.join(lacking)}: its evaluation is left out")
+        else:
+            tables.append(table)
     if not tables:
-        return Tally(_EMPTY, notes=tuple(notes))
-    table = pa.concat_tables(tables, promote_options="permissive")
-    scorers = tuple(sorted(str(name) for name in pc.unique(table["scorer"]).to_pylist() if name))
-    return Tally(count(table, f"run {run.label} ({run.id})"), scorers, tuple(notes))
+        return Tally(notes=tuple(notes))
+    return count(pa.concat_tables(tables, promote_options="permissive"), f"run {run.label} ({run.id})", tuple(notes))
 
 
-def count(table: pa.Table, where: str = "outcomes") -> pd.DataFrame:
-    """Sums samples into one row an evaluation and problem: step, benchmark, problem, n, correct."""
-    accuracy = table["accuracy"]
-    # A null sample is unknown, not wrong: it must not pass for an answer.
-    odd = accuracy.filter(pc.invert(pc.fill_null(pc.or_(pc.equal(accuracy, 0.0), pc.equal(accuracy, 1.0)), False)))
-    if len(odd):
+def count(table: pa.Table, where: str = "outcomes", notes: tuple[str, ...] = ()) -> Tally:
+    """Sums samples by step and problem.
+
+    Args:
+        table: columns step, benchmark, problem, accuracy, scorer; one row a sample.
+        where: for the error's text.
+
+    Raises:
+        HarnessError: an accuracy that is neither 0 nor 1, or none: an unknown sample must not pass for a
+        wrong one.
+    """
+    accuracy = table["accuracy"].to_numpy().astype(np.float64)
+    odd = (accuracy != 0) & (accuracy != 1)
+    if odd.any():
         raise HarnessError(
-            f"{where}: accuracy {odd[0].as_py()} in {len(odd)} rows: expected 0 or 1; let the reward function"
+            f"{where}: accuracy {accuracy[odd][0]:g} in {int(odd.sum())} rows: expected 0 or 1; let the reward function"
             " report right or wrong as `acc`"
         )
-    grouped = table.group_by(["step", "benchmark", "problem"]).aggregate([("accuracy", "count"), ("accuracy", "sum")])
-    frame = pd.DataFrame(
-        {
-            "step": grouped["step"].to_numpy().astype(np.int64),
-            "benchmark": grouped["benchmark"].to_pandas().astype(str).to_numpy(),
-            "problem": grouped["problem"].to_pandas().astype(str).to_numpy(),
-            "n": grouped["accuracy_count"].to_numpy().astype(np.int64),
-            "correct": np.rint(grouped["accuracy_sum"].to_numpy()).astype(np.int64),
-        }
+    steps, row = np.unique(table["step"].to_numpy(), return_inverse=True)
+    benchmarks, problems = _encoded(table["benchmark"]), _encoded(table["problem"])
+    pairs, column = np.unique(benchmarks[1] * len(problems[0]) + problems[1], return_inverse=True)
+    names = [(benchmarks[0][pair // len(problems[0])], problems[0][pair % len(problems[0])]) for pair in pairs]
+    order = sorted(range(len(names)), key=names.__getitem__)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    cell = row * len(order) + rank[column]
+    shape = (len(steps), len(order))
+    size = shape[0] * shape[1]
+    scorers = tuple(sorted(str(name) for name in pc.unique(table["scorer"]).to_pylist() if name))
+    return Tally(
+        steps=tuple(int(step) for step in steps),
+        problems=tuple(names[i] for i in order),
+        n=np.bincount(cell, minlength=size).reshape(shape).astype(np.int64),
+        correct=np.bincount(cell, weights=accuracy, minlength=size).reshape(shape).astype(np.int64),
+        scorers=scorers,
+        notes=notes,
     )
-    return frame.sort_values(["step", "benchmark", "problem"], ignore_index=True)
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
+    """(distinct texts, code of every row)."""
+    plain = pc.cast(column, pa.string()).combine_chunks().dictionary_encode()
+    return [str(text) for text in plain.dictionary.to_pylist()], plain.indices.to_numpy().astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,42 +182,32 @@ class Scores:
 
     values: tuple[NDArray[np.float64], ...]
     """One (seeds, problems) array an arm, in [0, 1]."""
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]
     strata: NDArray[np.int64]
     """(problems,) the number of each problem's benchmark."""
-    benchmarks: tuple[str, ...]
     dropped: int
     """Problems that not every run answered."""
 
 
-def shared(arms: Sequence[Sequence[pd.DataFrame]], k: int, benchmark: str = ALL) -> Scores:
+def shared(arms: Sequence[Sequence[Evaluation]], k: int, benchmark: str = ALL) -> Scores:
     """pass@k of every problem that all runs of all arms answered.
 
     Args:
-        arms: one list an arm of frames as `Tally.at` gives them, one a seed.
+        arms: one list an arm of evaluations, one a seed.
 
     Raises:
         HarnessError: they share no problem, or k exceeds the samples.
     """
-    frames = [frame for arm in arms for frame in arm]
-    if not frames:
+    evaluations = [evaluation for arm in arms for evaluation in arm]
+    if not evaluations:
         raise HarnessError("no evaluation to score: none of the runs has outcome files")
+    distinct = {evaluation.problems for evaluation in evaluations}
+    every, common = set.union(*map(set, distinct)), set.intersection(*map(set, distinct))
     if benchmark != ALL:
-        frames = [frame[frame.index.get_level_values(0) == benchmark] for frame in frames]
-    index, union = frames[0].index, frames[0].index
-    for frame in frames[1:]:
-        if not frame.index.equals(index):
-            index, union = index.intersection(frame.index), union.union(frame.index)
-    if index.empty:
+        every, common = ({p for p in found if p[0] == benchmark} for found in (every, common))
+    if not common:
         raise HarnessError(f"the runs share no problem of {benchmark}: compare runs with one evaluation set")
-    index = index.sort_values()
-    rows = iter(frames)
-    values = []
-    for arm in arms:
-        chosen = [next(rows).loc[index] for _ in arm]
-        values.append(np.stack([pass_at_k(f["n"].to_numpy(), f["correct"].to_numpy(), k) for f in chosen]))
-    names = index.get_level_values(0)
-    benchmarks = tuple(sorted(set(names)))
-    strata = np.searchsorted(np.array(benchmarks), names.to_numpy().astype(str)).astype(np.int64)
-    problems = tuple(map(str, index.get_level_values(1)))
-    return Scores(tuple(values), problems, strata, benchmarks, len(union) - len(index))
+    problems = tuple(sorted(common))
+    values = tuple(np.stack([evaluation.scores(k, problems) for evaluation in arm]) for arm in arms)
+    _, strata = np.unique([name for name, _ in problems], return_inverse=True)
+    return Scores(values, problems, strata.astype(np.int64), len(every) - len(problems))

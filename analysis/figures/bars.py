@@ -117,7 +117,7 @@ def outcome_map(study: Study, results: Results, k: int = 1) -> Chart:
         order = np.argsort(-values.mean(axis=0), kind="stable")
         panels.append(
             Panel(x=Axis(label=f"{len(order)} problems, easiest first"), y=Axis(label=""), title=benchmark,
-                  marks=(Heat(values=values[:, order], columns=tuple(scores.problems[i] for i in order),
+                  marks=(Heat(values=values[:, order], columns=tuple(scores.problems[i][1] for i in order),
                               rows=tuple(_distinct(results.arms)), label=f"pass@{k}"),))
         )  # fmt: skip
     return Chart(

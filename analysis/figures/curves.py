@@ -129,7 +129,7 @@ def pass_at_k(study: Study, ks: tuple[int, ...] = (1, 16), benchmark: str | None
             notes.append(str(error))
     if not panels:
         raise HarnessError(notes[0])
-    source = "outcome files" if any(len(t.counts) for t in study.tallies.values()) else "logged metrics"
+    source = "outcome files" if any(t.steps for t in study.tallies.values()) else "logged metrics"
     return Chart(
         key="pass_at_k" if benchmark is None else f"pass_at_k_{benchmark}",
         columns=2,

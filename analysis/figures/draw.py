@@ -29,7 +29,7 @@ _DASHES: dict[str, Any] = {
     "dashdot": (0, (5, 1.6, 1.2, 1.6)),
 }
 _STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 8.5, "axes.labelsize": 8,
+    "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8,
     "xtick.labelsize": 7.5, "ytick.labelsize": 7.5, "legend.fontsize": 7.5, "axes.linewidth": 0.6,
     "axes.edgecolor": "#9AA5B1", "axes.labelcolor": INK, "xtick.color": MUTED, "ytick.color": MUTED,
     "text.color": INK, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
@@ -126,7 +126,7 @@ def _panel(figure: Figure, axes: Axes, panel: Panel) -> None:
     if bars:
         _bars(axes, bars, panel)
     if panel.title:
-        axes.set_title("\n".join(title_lines(panel.title)), loc="left", fontweight="bold")
+        axes.set_title("\n".join(title_lines(panel.title)), loc="left")
     _axis(axes, panel.x, "x")
     _axis(axes, panel.y, "y")
 

@@ -10,13 +10,14 @@ import pyarrow.parquet as pq
 from analysis.arms import Arm
 from analysis.chart import Axis, Bar, Chart, Panel
 from analysis.figures.curves import pass_panel
-from analysis.figures.lines import BAND_NOTE, MOST_PANELS, absent, left_out, over_steps
+from analysis.figures.lines import BAND_NOTE, absent, left_out, over_steps
 from analysis.sources import outcomes
 from analysis.study import Study
 from analysis.tally import ALL
 from harness.errors import HarnessError
 
 WORDS = "response/words_mean"
+MOST_ARMS = 4
 MIN_COUNT = 5
 """Occurrences at a step below which a token is left out."""
 
@@ -63,16 +64,17 @@ def tokens(study: Study, steps: tuple[int, ...] | None = None, top: int = 10) ->
     if unknown:
         raise HarnessError(f"tokens at step {unknown[0]}: recorded at {', '.join(map(str, known[:12]))}")
     panels = []
-    for arm in study.arms[:MOST_PANELS]:
+    for arm in study.arms[:MOST_ARMS]:
         for step in chosen:
             rows = token_table(arm, step)
             if rows is not None and len(rows):
                 panels.append(_panel(arm, step, rows.head(top)))
+    columns = 4 if len(chosen) == 2 and len(study.arms) > 2 else len(chosen)
     return Chart(
-        key="tokens", title="Tokens of highest entropy", panels=tuple(panels), columns=len(chosen) * (1 if len(study.arms) <= 2 or len(chosen) > 2 else 2),
+        key="tokens", title="Tokens of highest entropy", panels=tuple(panels), columns=columns,
         caption=f"Mean entropy of the old policy where the token was drawn, over an arm's seeds; tokens drawn fewer"
         f" than {MIN_COUNT} times at that step are left out.",
-        notes=left_out(study),
+        notes=left_out(study, MOST_ARMS),
     )  # fmt: skip
 
 

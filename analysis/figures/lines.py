@@ -81,10 +81,10 @@ def over_steps(
     return Panel(x=STEP, y=Axis(label=label, low=low, high=high), marks=(*rules, *curves), title=title)
 
 
-def left_out(study: Study) -> tuple[str, ...]:
+def left_out(study: Study, most: int = MOST_PANELS) -> tuple[str, ...]:
     """A note where a figure with a panel an arm does not have room for all arms."""
-    over = len(study.arms) - MOST_PANELS
-    return (f"the first {MOST_PANELS} arms; {over} more need a filter or another `by`",) if over > 0 else ()
+    over = len(study.arms) - most
+    return (f"the first {most} arms; {over} more need a filter or another `by`",) if over > 0 else ()
 
 
 def absent(study: Study, metric: str) -> tuple[str, ...]:
