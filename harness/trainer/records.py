@@ -12,8 +12,8 @@ import math
 import numbers
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class Records:
     """Number of this attempt."""
     total: int = 0
     """Target step, known once the trainer has read the data."""
-    _shown: dict[str, float | None] | None = None
+    _shown: dict[str, float | None] = field(default_factory=dict)
 
     def outcomes(self, kind: str, step: int) -> Path:
         """Path of the outcome file of a kind (KINDS) at a step."""
@@ -81,6 +81,16 @@ class Records:
                 if found and int(found[1]) > step:
                     file.unlink()
 
+    def show(self, lines: Sequence[Mapping[str, Any]], step: int) -> None:
+        """Lets the heartbeat of a resumed run carry what was logged up to `step`."""
+        for line in lines:
+            if line["step"] <= step:
+                self._remember(line["metrics"])
+
+    def _remember(self, metrics: Mapping[str, Any]) -> None:
+        values = scalars(metrics)
+        self._shown |= {name: values[name] for name in TABLE_METRICS if values.get(name) is not None}
+
     def beat(
         self, phase: str, step: int, seconds: float | None = None, metrics: Mapping[str, Any] | None = None
     ) -> None:
@@ -93,10 +103,7 @@ class Records:
             metrics: of that step; the last ones stay until new ones come.
         """
         if metrics is not None:
-            values = scalars(metrics)
-            self._shown = (self._shown or {}) | {
-                name: values[name] for name in TABLE_METRICS if values.get(name) is not None
-            }
+            self._remember(metrics)
         write_json(
             self.folder / "heartbeat.json",
             {
@@ -105,7 +112,7 @@ class Records:
                 "total": self.total,
                 "phase": phase,
                 "step_seconds": seconds,
-                "metrics": self._shown or {},
+                "metrics": self._shown,
             },
         )
 

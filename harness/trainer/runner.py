@@ -81,9 +81,20 @@ def build_config(spec: Mapping[str, Any], attempt: Attempt, ray_temp: Path) -> D
         ray_init = {"address": "local", "_temp_dir": str(ray_temp), "include_dashboard": False}
         if environment.on_cpu(spec["verl"]):
             ray_init["object_store_memory"] = CPU_OBJECT_STORE_BYTES
+            if TrainerSettings.read(config.harness).batched_rollout:
+                _batch_rollouts(config)
         config.ray_kwargs.ray_init = OmegaConf.merge(ray_init, config.ray_kwargs.ray_init)
     OmegaConf.set_struct(config, True)
     return config
+
+
+def _batch_rollouts(config: DictConfig) -> None:
+    """Agent loops and rewards in the trainer's process (`cpu.batched`), and a load balancer that has nothing to do."""
+    from harness.trainer.cpu import batched, router
+
+    config.actor_rollout_ref.rollout.agent.agent_loop_manager_class = batched.PATH
+    config.actor_rollout_ref.rollout.router_config_path = str(router.CONFIG)
+    config.reward.num_workers = 0
 
 
 def _harness_node(attempt: Attempt) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class TrainerSettings:
     """Most rounds of dynamic sampling in one step before the run fails by name instead of looping for ever."""
     stock_validation_metrics: bool = False
     """Also log verl's val-core and val-aux metrics, whose best@N is a bootstrap and not pass@N."""
+    batched_rollout: bool = True
+    """CPU mode: agent loops in the trainer's process, requests decoded as one batch; off: verl's own workers."""
     trainer_in_driver: bool = True
     """Run the trainer in the driver process instead of a Ray actor: one process fewer to start."""
 

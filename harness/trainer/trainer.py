@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils
+from verl.utils.debug import marked_timer
 
 from harness.files import read_json
 from harness.trainer import agent_loop, checkpoints, tracking
@@ -136,6 +137,11 @@ class RecordingTrainer(PPOTrainerSync):
         super().on_step_begin()
         self.records.beat("train", self.global_steps - 1)
 
+    def prepare_step(self) -> dict[str, Any]:
+        """Asks for the step's responses; timed as generation, since the batched rollout answers here."""
+        with marked_timer("gen", self.timing_raw):
+            return super().prepare_step()
+
     def on_validate_begin(self) -> None:
         """Shows the phase."""
         super().on_validate_begin()
@@ -197,6 +203,7 @@ class RecordingTrainer(PPOTrainerSync):
         lines = self.records.read_metrics()
         self.repeat = list(tracking.rows_to_repeat(lines, self.global_steps))
         self.records.rewind(self.global_steps)
+        self.records.show(lines, self.global_steps)
         if self.global_steps > 0:
             with open_dict(self.config.trainer):  # the checkpoint's step was evaluated when it was due
                 self.config.trainer.val_before_train = False
