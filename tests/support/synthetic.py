@@ -58,131 +58,92 @@ class Arm:
 SMOKE = (Arm(), Arm("qae", 0.4), Arm("qae", 0.6))
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much every run of a sweep holds."""
+
+    steps: int = 40
+    every: int = 10
+    problems: int = 24
+    """Of each of the two benchmarks."""
+    samples: int = 16
+    groups: int = 8
+    train_every: int = 1
+    """Steps between two files of training outcomes."""
+
+
 def write_sweep(
     root: Path,
     arms: Sequence[Arm] = SMOKE,
     seeds: Sequence[int] = (1, 2, 3),
+    size: Size | None = None,
     *,
-    steps: int = 40,
-    every: int = 10,
-    problems: int = 24,
-    samples: int = 16,
-    groups: int = 8,
-    train_every: int = 1,
+    name: str = "smoke",
+    against: str = "mean",
 ) -> list[Path]:
-    """Writes one finished run an arm and seed under `root`/<id>; returns the folders, arms outermost."""
-    return [
-        write_run(
-            root,
-            arm,
-            seed,
-            steps=steps,
-            every=every,
-            problems=problems,
-            samples=samples,
-            groups=groups,
-            train_every=train_every,
-        )
-        for arm in arms
-        for seed in seeds
-    ]
+    """Writes one finished run an arm and seed under `root`/<id>, and which runs the sweep `name` consists of.
+
+    Returns the folders, arms outermost.
+    """
+    folders = [write_run(root, arm, seed, size) for arm in arms for seed in seeds]
+    labels = [f"{arm.label}, seed {seed}" for arm in arms for seed in seeds]
+    points = [{"id": f.name, "label": label, "overrides": []} for f, label in zip(folders, labels, strict=True)]
+    record = {"sweep": name, "question": "Does QAE keep the entropy?", "compare": {"against": against},
+              "applied": "2026-11-30T12:00:00+00:00", "points": points}  # fmt: skip
+    (root / "_sweeps").mkdir(exist_ok=True)
+    (root / "_sweeps" / f"{name}.json").write_text(json.dumps(record))
+    return folders
 
 
-def write_run(
-    root: Path,
-    arm: Arm,
-    seed: int,
-    *,
-    steps: int = 40,
-    every: int = 10,
-    problems: int = 24,
-    samples: int = 16,
-    groups: int = 8,
-    train_every: int = 1,
-) -> Path:
+def write_run(root: Path, arm: Arm, seed: int, size: Size | None = None) -> Path:
     """One run's folder: spec.json, metrics.jsonl, outcomes/{train,eval,tokens}, done.json."""
-    config = configuration(arm, seed, steps, every, samples, groups)
+    size = size or Size()
+    steps = size.steps
+    config = configuration(arm, seed, size)
     identity = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:10]
     folder = root / identity
     folder.mkdir(parents=True)
     spec = {
-        "schema": 1,
-        "id": identity,
-        "label": f"{arm.label}, seed {seed}",
-        "signature": config,
-        "config": config,
+        "schema": 1, "id": identity, "label": f"{arm.label}, seed {seed}", "signature": config, "config": config,
         "verl": {"actor_rollout_ref": {"actor": {"clip_ratio_high": arm.eps_high}}},
-        "provenance": {
-            "git_sha": "0" * 40,
-            "git_dirty": False,
-            "versions": {"python": "3.11.2", "verl": "0.9.1"},
-            "created": "2026-11-30T12:00:00+00:00",
-        },
-    }
+        "provenance": {"git_sha": "0123456789" * 4, "git_dirty": False, "created": "2026-11-30T12:00:00+00:00",
+                       "versions": {"python": "3.11.2", "verl": "0.9.1"}},
+    }  # fmt: skip
     (folder / "spec.json").write_text(json.dumps(spec, indent=1))
     rng = np.random.default_rng(int(identity, 16))
     ability = seed_ability(arm, rng, steps)
-    train = training(arm, rng, ability, steps, groups)
-    evaluations = sorted({0, *range(every, steps + 1, every), steps})
-    scores = {step: evaluation(arm, rng, ability[step], step, steps, problems, samples) for step in evaluations}
+    train = training(arm, rng, ability, steps, size.groups)
+    evaluations = sorted({0, *range(size.every, steps + 1, size.every), steps})
+    scores = {step: evaluation(arm, rng, ability[step], step, size) for step in evaluations}
     _write_metrics(folder, train, scores)
-    for step in range(train_every, steps + 1, train_every):
+    for step in range(size.train_every, steps + 1, size.train_every):
         _parquet(train_rows(train, step), folder / "outcomes" / "train" / f"step_{step:06d}.parquet")
     for step, frame in scores.items():
         _parquet(frame, folder / "outcomes" / "eval" / f"step_{step:06d}.parquet")
     for step in sorted({1, max(steps // 2, 1), steps}):
-        _parquet(
-            token_rows(rng, train["entropy"][step - 1]),
-            folder / "outcomes" / "tokens" / f"step_{step:06d}.parquet",
-        )
-    done = {
-        "step": steps,
-        "total": steps,
-        "evaluations": evaluations,
-        "time": _START + 2.0 * steps,
-        "attempts": 1,
-    }
+        path = folder / "outcomes" / "tokens" / f"step_{step:06d}.parquet"
+        _parquet(token_rows(rng, train["entropy"][step - 1]), path)
+    done = {"step": steps, "total": steps, "evaluations": evaluations, "time": _START + 2.0 * steps, "attempts": 1}
     (folder / "done.json").write_text(json.dumps(done))
     return folder
 
 
-def configuration(arm: Arm, seed: int, steps: int, every: int, samples: int, groups: int) -> dict[str, Any]:
+def configuration(arm: Arm, seed: int, size: Size) -> dict[str, Any]:
     """The composed groups of one run, as the spec holds them."""
     return {
-        "seed": seed,
-        "steps": steps,
-        "model": {
-            "name": arm.model,
-            "parameters": 300_000 if arm.model == "tiny" else 1_000_000,
-            "path": None,
-            "builtin": arm.model,
-        },
-        "baseline": {
-            "name": arm.baseline,
-            "K": arm.K,
-            "mask": arm.mask,
-            "interpolation": "exact",
-            "norm_by_std": True,
-            "success_threshold": None,
-            "reference_K": 0.4,
-        },
-        "recipe": {
-            "name": "dapo",
-            "group_size": arm.group_size,
-            "prompts_per_step": groups,
-            "clip_high": arm.eps_high,
-        },
+        "seed": seed, "steps": size.steps,
+        "model": {"name": arm.model, "parameters": 300_000 if arm.model == "tiny" else 1_000_000, "path": None,
+                  "builtin": arm.model},
+        "baseline": {"name": arm.baseline, "K": arm.K, "mask": arm.mask, "interpolation": "exact",
+                     "norm_by_std": True, "success_threshold": None, "reference_K": 0.4},
+        "recipe": {"name": "dapo", "group_size": arm.group_size, "prompts_per_step": size.groups,
+                   "clip_high": arm.eps_high},
         "data": {"name": "arithmetic"},
-        "evaluation": {
-            "name": "arithmetic",
-            "samples": samples,
-            "temperature": 1.0,
-            "every": every,
-            "k": [1, 16] if samples >= 16 else [1],
-        },
-        "cluster": {"name": "local"},
+        "evaluation": {"name": "arithmetic", "samples": size.samples, "temperature": 1.0, "every": size.every,
+                       "k": [1, 16] if size.samples >= 16 else [1]},
+        "words": ["wait", "perhaps", "alternatively"], "cluster": {"name": "local"},
         "tracking": {"name": "offline", "project": "qae"},
-    }
+    }  # fmt: skip
 
 
 def seed_ability(arm: Arm, rng: np.random.Generator, steps: int) -> np.ndarray:
@@ -231,12 +192,11 @@ def training(arm: Arm, rng: np.random.Generator, ability: np.ndarray, steps: int
     }
 
 
-def evaluation(
-    arm: Arm, rng: np.random.Generator, ability: float, step: int, steps: int, problems: int, samples: int
-) -> pd.DataFrame:
+def evaluation(arm: Arm, rng: np.random.Generator, ability: float, step: int, size: Size) -> pd.DataFrame:
     """One row a sampled response. A collapsed policy solves a problem always or never: low pass@16."""
     shared = np.random.default_rng(7)  # the same problems for every run
-    sharpness = 1.0 + (1.2 * step / steps if arm.K is None else 0.2 * step / steps)
+    problems, samples = size.problems, size.samples
+    sharpness = 1.0 + (1.2 if arm.K is None else 0.2) * step / size.steps
     frames = []
     for benchmark, shift in zip(BENCHMARKS, (0.8, -0.9), strict=True):
         difficulty = shared.normal(0, 1.4, problems)
