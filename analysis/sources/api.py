@@ -213,15 +213,11 @@ def _scan(
 
 
 def _fragment(address: Path, known: Fragment | None, fresh: Sequence[dict[str, float]]) -> Fragment:
-    cells: dict[str, tuple[list[int], list[float]]] = {}
-    for number, row in enumerate(fresh):
-        for name, value in row.items():
-            numbers, values = cells.setdefault(name, ([], []))
-            numbers.append(number)
-            values.append(value)
-    table = rows.from_cells(len(fresh), cells, np.zeros(len(fresh), dtype=np.int64))
+    gathered = rows.Gather()
+    for row in fresh:
+        gathered.add(row)
     start = known.rows if known is not None else 0
-    columns, nans = rows.columns_from(known.columns if known else {}, known.nans if known else {}, start, table)
+    columns, nans = rows.joined(known.columns if known else {}, known.nans if known else {}, start, gathered.rows())
     own = columns.get("_step", np.empty(0))
     last = int(np.nanmax(own)) if np.isfinite(own).any() else -1
     return Fragment(

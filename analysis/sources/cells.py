@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from analysis.sources import wire
+from analysis.sources.rows import Rows, joined, table
+
+_AT_ONCE = 20_000
+"""Cells that are turned into arrays together: few enough to be in the processor's cache still."""
 
 
 class Cells:
-    """Gathers HistoryRecords; `columns` turns them into arrays at once, which is what makes reading fast."""
+    """Gathers HistoryRecords and turns many cells into arrays at once, which is what makes reading fast."""
 
     def __init__(self, start: int) -> None:
         self.start = start
         """Rows known from an earlier reading: the first record added has this number."""
         self._items: list[tuple[bytes, bytes]] = []
         self._counts: list[int] = []
+        self._turned = 0
+        """Rows whose items are in `_done` already."""
+        self._done: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        """Row numbers, codes of the metrics, values."""
+        self._codes: dict[bytes, int] = {}
         self._steps: dict[int, int] = {}
-        self._nested: list[tuple[int, str, float]] = []
+        self._nested: list[tuple[int, bytes, float]] = []
 
     @property
     def count(self) -> int:
@@ -35,10 +47,12 @@ class Cells:
             self._steps[row] = step
         self._items += found
         self._counts.append(len(found))
+        if len(self._items) > _AT_ONCE:
+            self._turn()
 
     def _add_slowly(self, row: int, body: bytes) -> list[tuple[bytes, bytes]]:
         simple: list[tuple[bytes, bytes]] = []
-        nested: list[tuple[int, str, float]] = []
+        nested: list[tuple[int, bytes, float]] = []
         step = None
         for tag, content in wire.fields(body):
             if tag == 2:
@@ -48,9 +62,9 @@ class Cells:
                 if len(path) == 1 and isinstance(raw, bytes):
                     simple.append((path[0], raw))
                     continue
-                name, value = ".".join(part.decode() for part in path), wire.plain(raw)
+                name, value = b".".join(path), wire.plain(raw)
                 if isinstance(value, dict):
-                    nested.extend((row, dotted, number) for dotted, number in wire.numbers(value, name))
+                    nested.extend((row, dotted, number) for dotted, number in _numbers(value, name))
                 elif (number := wire.number(value)) is not None:
                     nested.append((row, name, number))
         self._nested += nested
@@ -62,59 +76,48 @@ class Cells:
         self, columns: Mapping[str, np.ndarray], nans: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """All rows as `Fragment.columns` and `Fragment.nans`, given those of the earlier reading."""
-        rows, names, values = self._flat()
-        codes = {name: code for code, name in enumerate(dict.fromkeys(names))}
-        index = np.fromiter(map(codes.__getitem__, names), dtype=np.int64, count=len(names))
-        table = np.full((len(codes), len(self._counts)), np.nan)
-        table[index, rows] = values  # of repeated cells the later one stays
+        self._turn()
+        count = len(self._counts)
+        numbers, index, values = (np.concatenate(parts) for parts in zip(*self._done, strict=True))
+        names = [key.decode(errors="replace") for key in self._codes]
+        fresh = Rows(np.zeros(count, dtype=np.int64), *table(count, names, numbers, index, values))
+        found, marks = joined(columns, nans, self.start, fresh)
+        self._fill_steps(found)
+        return found, marks
 
-        result: dict[str, np.ndarray] = {}
-        for name in dict.fromkeys([*columns, *codes]):
-            before = columns[name] if name in columns else np.full(self.start, np.nan)
-            after = table[codes[name]] if name in codes else np.full(len(self._counts), np.nan)
-            result[name] = np.append(before, after) if self.start else after
-        marked = {name: [numbers] for name, numbers in nans.items()}
-        missing = np.isnan(values)
-        for code in np.unique(index[missing]).tolist():
-            logged = np.unique(rows[missing & (index == code)])
-            real = logged[np.isnan(table[code, logged])]  # a later cell of the same row may hold a number
-            if len(real):
-                marked.setdefault(list(codes)[code], []).append(real + self.start)
-        self._fill_steps(result)
-        return result, {name: np.concatenate(parts) for name, parts in marked.items()}
-
-    def _flat(self) -> tuple[np.ndarray, list[str], np.ndarray]:
-        rows = np.repeat(np.arange(len(self._counts)), self._counts)
-        text_of = {key: key.decode(errors="replace") for key in {key for key, _ in self._items}}
-        names = [text_of[key] for key, _ in self._items]
+    def _turn(self) -> None:
+        """Turns the items gathered so far into arrays."""
+        numbers = np.repeat(np.arange(self._turned, len(self._counts)), self._counts[self._turned :])
+        keys, texts = [key for key, _ in self._items], [text for _, text in self._items]
         try:
-            # float() takes JSON's numbers as bytes, bare NaN and Infinity included.
-            values = np.array([float(text) for _, text in self._items], dtype=np.float64)
-        except ValueError:
-            rows, names, values = self._flat_mixed(rows, names)
+            # Takes all of JSON's numbers, and the bare NaN and Infinity of the SDK.
+            values = pc.cast(pa.array(texts, pa.binary()).cast(pa.string()), pa.float64()).to_numpy()
+        except pa.ArrowInvalid:
+            kept, values = self._mixed(numbers, keys, texts)
+            numbers, keys = numbers[kept], [keys[position] for position in kept]
         if self._nested:
-            rows = np.append(rows, [row for row, _, _ in self._nested]).astype(np.int64)
-            names += [name for _, name, _ in self._nested]
+            numbers = np.append(numbers, [number for number, _, _ in self._nested]).astype(np.int64)
+            keys += [key for _, key, _ in self._nested]
             values = np.append(values, [value for _, _, value in self._nested])
-        return rows, names, values
+        for key in dict.fromkeys(keys):
+            self._codes.setdefault(key, len(self._codes))
+        index = np.fromiter(map(self._codes.__getitem__, keys), dtype=np.int64, count=len(keys))
+        self._done.append((numbers, index, values))
+        self._items, self._nested, self._turned = [], [], len(self._counts)
 
-    def _flat_mixed(self, rows: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str], np.ndarray]:
-        """The same where some values are no plain numbers: text is left out, objects are flattened."""
+    def _mixed(self, numbers: np.ndarray, keys: list[bytes], texts: list[bytes]) -> tuple[list[int], np.ndarray]:
+        """Places and values of the cells that hold a number; text is left out, objects are flattened."""
         kept: list[int] = []
         values: list[float] = []
-        for position, (_, text) in enumerate(self._items):
-            try:
-                number: float | None = float(text)
-            except ValueError:
-                value = wire.plain(text)
-                if isinstance(value, dict):
-                    found = wire.numbers(value, names[position])
-                    self._nested.extend((int(rows[position]), name, inner) for name, inner in found)
-                number = wire.number(value)
-            if number is not None:
+        for position, text in enumerate(texts):
+            value = wire.plain(text)
+            if isinstance(value, dict):
+                row = int(numbers[position])
+                self._nested.extend((row, name, inner) for name, inner in _numbers(value, keys[position]))
+            elif (number := wire.number(value)) is not None:
                 kept.append(position)
                 values.append(number)
-        return rows[kept], [names[position] for position in kept], np.array(values, dtype=np.float64)
+        return kept, np.array(values, dtype=np.float64)
 
     def _fill_steps(self, result: dict[str, np.ndarray]) -> None:
         """The record's own step stands in where it has no `_step` item."""
@@ -124,3 +127,7 @@ class Cells:
         numbers = np.fromiter(self._steps, dtype=np.int64) + self.start
         steps = np.fromiter(self._steps.values(), dtype=np.float64)
         column[numbers] = np.where(np.isnan(column[numbers]), steps, column[numbers])
+
+
+def _numbers(tree: Mapping[str, Any], prefix: bytes) -> Iterator[tuple[bytes, float]]:
+    return ((name.encode(), value) for name, value in wire.numbers(tree, prefix.decode(errors="replace")))

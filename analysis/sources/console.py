@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from analysis.run import Run
 from analysis.sources import rows
 from analysis.sources.local import STEP
+from analysis.sources.rows import Gather
 from harness.errors import HarnessError
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\-_])")
@@ -50,17 +49,14 @@ def _run(path: Path) -> Run:
     except OSError as error:
         raise HarnessError(f"{path} cannot be read ({error.strerror}): check path and permissions") from None
     steps: list[int] = []
-    cells: dict[str, tuple[list[int], list[float]]] = {}
+    gathered = Gather()
     damaged = 0
     for step, line in messages(text):
         found, bad = parse(line)
         damaged += bad
-        for name, value in found.items():
-            numbers, values = cells.setdefault(name, ([], []))
-            numbers.append(len(steps))
-            values.append(value)
+        gathered.add(found)
         steps.append(step)
-    logged = rows.from_cells(len(steps), cells, np.array(steps, dtype=np.int64))
+    logged = gathered.rows(steps)
     stitched, notes = rows.stitch(rows.restarts(logged), STEP)
     history, nan_steps = rows.frame(stitched)
     if damaged:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from analysis.run import Run
 from analysis.sources import rows
+from analysis.sources.rows import Gather
 from harness.errors import HarnessError, nearest
 
 _STEPS = (
@@ -30,20 +29,12 @@ _BOUNDS = ("__MIN", "__MAX")
 
 @dataclass(slots=True)
 class _Log:
-    """One run's cells while files are read: metric -> (row numbers, values)."""
+    """One run while files are read."""
 
     steps: list[int] = field(default_factory=list)
-    cells: dict[str, tuple[list[int], list[float]]] = field(default_factory=dict)
+    cells: Gather = field(default_factory=Gather)
     notes: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-
-    def add(self, step: int, values: Iterable[tuple[str, float]]) -> None:
-        """One row."""
-        for name, value in values:
-            numbers, column = self.cells.setdefault(name, ([], []))
-            numbers.append(len(self.steps))
-            column.append(value)
-        self.steps.append(step)
 
 
 def load(path: Path) -> list[Run]:
@@ -90,17 +81,18 @@ def _read(path: Path, logs: dict[str, _Log]) -> None:
             continue
         if step != int(step):
             raise HarnessError(f"{path}: {names[at]}={line[at]} is no integer: export against the training step")
-        values: dict[str, list[tuple[str, float]]] = {run: [] for run in here}
+        values: dict[str, dict[str, float]] = {run: {} for run in here}
         for column, (run, metric) in targets.items():
             cell = line[column].strip()
             value = _number(cell)
             if value is not None:
-                values[run].append((metric, value))
+                values[run][metric] = value
             elif cell:
                 text[column] += 1
         for run, found in values.items():
             if found:
-                here[run].add(int(step), found)
+                here[run].steps.append(int(step))
+                here[run].cells.add(found)
     for log in here.values():
         log.files.append(str(path))
         if damaged:
@@ -140,7 +132,7 @@ def _number(text: str) -> float | None:
 
 def _run(name: str, log: _Log) -> Run:
     # Rows of several charts follow each other: in the order of steps they are one log, not a restart.
-    found = rows.from_cells(len(log.steps), log.cells, np.array(log.steps, dtype=np.int64))
+    found = log.cells.rows(log.steps)
     parts = rows.restarts(found) if len(set(log.files)) == 1 else [found]
     stitched, notes = rows.stitch(parts, "training/global_step")
     history, nan_steps = rows.frame(stitched)

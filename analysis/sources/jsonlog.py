@@ -12,11 +12,13 @@ import numpy as np
 
 from analysis.sources import wire
 from analysis.sources.framing import Losses
-from analysis.sources.rows import Rows, columns_from, from_cells
+from analysis.sources.rows import Gather, Rows, joined
 from analysis.sources.wandbfile import Fragment
 from harness.errors import HarnessError
 
 _CHECKED = 4096  # bytes before the stopping point that must be unchanged for a file to count as grown
+
+_PLAIN = frozenset((int, float))
 
 
 def read(path: Path, previous: Fragment | None = None) -> Fragment:
@@ -41,7 +43,7 @@ def read(path: Path, previous: Fragment | None = None) -> Fragment:
     except OSError as error:
         raise HarnessError(f"{path} cannot be read ({error.strerror}): check path and permissions") from None
     losses = Losses(torn=len(data) - end)
-    lines = []
+    gathered = Gather()
     for line in data[:end].splitlines():
         if line.strip():
             row = _row(line)
@@ -49,26 +51,18 @@ def read(path: Path, previous: Fragment | None = None) -> Fragment:
                 losses.records += 1
                 losses.bytes += len(line)
             else:
-                lines.append(row)
-    cells: dict[str, tuple[list[int], list[float]]] = {}
+                gathered.add(row)
     first = previous.rows if previous else 0
-    for number, row in enumerate(lines):
-        for name, value in row.items():
-            column = cells.get(name)
-            if column is None:
-                column = cells[name] = ([], [])
-            column[0].append(number)
-            column[1].append(value)
-    fresh = from_cells(len(lines), cells, np.zeros(len(lines), dtype=np.int64))
-    columns, nans = columns_from(previous.columns if previous else {}, previous.nans if previous else {}, first, fresh)
+    known = (previous.columns, previous.nans) if previous else ({}, {})
+    columns, nans = joined(*known, first, gathered.rows())
     return Fragment(
         path=path,
         size=start + len(data),
         mtime_ns=stat.st_mtime_ns,
         offset=start + end,
         check=zlib.crc32(tail),
-        last_number=first + len(lines) + losses.records,
-        rows=first + len(lines),
+        last_number=first + len(gathered) + losses.records,
+        rows=first + len(gathered),
         columns=columns,
         nans=nans,
         losses=losses,
@@ -85,10 +79,13 @@ def _has_grown(handle: int, size: int, previous: Fragment) -> bool:
 def _row(line: bytes) -> dict[str, float] | None:
     try:
         content: Any = json.loads(line)
-        metrics = content["metrics"]
         row = {"_step": float(content["step"]), "_attempt": float(content.get("attempt", 1))}
         if "time" in content:
             row["_timestamp"] = float(content["time"])
+        metrics = content["metrics"]
+        if _PLAIN.issuperset(map(type, metrics.values())):
+            row.update(metrics)
+            return row
         for name, value in metrics.items():
             if isinstance(value, dict):
                 row.update(wire.numbers(value, name))
