@@ -102,6 +102,15 @@ def group(runs: Iterable[Run], by: str | Sequence[str] | None = None) -> tuple[A
     )
 
 
+def pick(arms: Sequence[Arm], name: str) -> Arm | None:
+    """The arm that `name` means: its label, the baseline's name, or the only label that contains it."""
+    exact = [arm for arm in arms if arm.is_baseline(name)]
+    if exact:
+        return exact[0]
+    close = [arm for arm in arms if name.lower() in arm.label.lower()]
+    return close[0] if len(close) == 1 else None
+
+
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Dotted key -> leaf of a nested config; lists are leaves."""
     leaves: dict[str, Any] = {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from analysis import tally
-from analysis.arms import Arm
+from analysis.arms import Arm, pick
 from analysis.bootstrap import RESAMPLES, Interval, resample
 from analysis.multiple import holm
 from analysis.paired import Difference, difference
@@ -95,15 +95,6 @@ def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) ->
         step=step, arms=arms, against=None if single else base, benchmarks=benchmarks, ks=study.ks,
         cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes),
     )  # fmt: skip
-
-
-def pick(arms: Sequence[Arm], name: str) -> Arm | None:
-    """The arm that `name` means: its label, the baseline's name, or the only label that contains it."""
-    exact = [arm for arm in arms if arm.is_baseline(name)]
-    if exact:
-        return exact[0]
-    close = [arm for arm in arms if name.lower() in arm.label.lower()]
-    return close[0] if len(close) == 1 else None
 
 
 def _last_shared(study: Study) -> tuple[int, set[str], list[str]]:

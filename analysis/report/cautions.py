@@ -10,7 +10,7 @@ from analysis.health import Health
 from analysis.results import Results
 from analysis.study import Study
 
-_SHOWN = 8
+_SHOWN = 6
 
 
 def cautions(
@@ -21,9 +21,7 @@ def cautions(
     found += [*_unequal_steps(study), *_scorers(study)]
     if results is not None:
         found += results.notes
-    for run in study.runs:
-        name = run.label if run.id in run.label else f"{run.label} ({run.id})"
-        found += [f"{name}: {note}" for note in (*run.notes, *study.tallies[run.id].notes)]
+    found += _notes(study)
     found += _diverged(study, health or {})
     return list(dict.fromkeys(found))
 
@@ -73,6 +71,18 @@ def _unequal_steps(study: Study) -> list[str]:
 def _scorers(study: Study) -> list[str]:
     names = {name for tally in study.tallies.values() for name in tally.scorers}
     return [f"runs were scored by different scorers: {', '.join(sorted(names))}"] if len(names) > 1 else []
+
+
+def _notes(study: Study) -> list[str]:
+    """What reading the runs found; one line for a note that many runs share."""
+    owners: dict[str, list[str]] = {}
+    for run in study.runs:
+        for note in (*run.notes, *study.tallies[run.id].notes):
+            owners.setdefault(note, []).append(f"{run.label} ({run.id})")
+    return [
+        f"{names[0]}: {note}" if len(names) == 1 else f"{len(names)} runs ({_short(names)}): {note}"
+        for note, names in owners.items()
+    ]
 
 
 def _diverged(study: Study, health: Mapping[str, Health]) -> list[str]:

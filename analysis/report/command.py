@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from analysis import arms
 from analysis.run import Run
-from harness.errors import HarnessError
+from harness.errors import HarnessError, nearest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +41,8 @@ def act(options: argparse.Namespace) -> int:
     from analysis.report import write
 
     loaded = load(options.sweep, options.source, options.filter)
+    if options.against:
+        _known(options.against, loaded.runs)
     path = write(
         loaded.sweep, loaded.runs, Path(options.out) if options.out else default_folder(loaded.sweep),
         against=options.against or loaded.against or "mean", missing=loaded.missing, question=loaded.question,
@@ -83,6 +87,15 @@ def load(sweep: str, source: str = "local", where: str = "") -> Loaded:
 def default_folder(sweep: str) -> Path:
     """$HARNESS_REPORTS/<sweep>, or reports/<sweep> of the working folder."""
     return Path(os.environ.get("HARNESS_REPORTS") or "reports").expanduser() / sweep
+
+
+def _known(against: str, runs: Sequence[Run]) -> None:
+    """Raises: HarnessError where `--against` names no arm: a typing error must not compare with another arm.
+    """
+    found = arms.group(runs)
+    if arms.pick(found, against) is None:
+        hint = nearest(against, [arm.label for arm in found] + [str(r.get("baseline.name", None)) for r in runs])
+        raise HarnessError(f"--against {against!r}: no such arm; {hint}")
 
 
 def _with_folder(run: Run, root: Path) -> Run:

@@ -71,7 +71,7 @@ def _traces(panel: Panel) -> list[dict[str, Any]]:
 
 def _curve(mark: Curve, every: int) -> list[dict[str, Any]]:
     x, y = mark.x[::every], mark.y[::every]
-    width = 1.1 if mark.thin else 2.2
+    width = 1.3 if mark.thin else 2.2
     line: dict[str, Any] = {
         "type": "scatter",
         "mode": "lines+markers" if mark.points or len(x) < 2 else "lines",
