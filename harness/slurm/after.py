@@ -1,0 +1,46 @@
+"""`python -m harness.slurm.after RUN_DIR`: what a job does for the others when its run has ended.
+
+It stops the rest of a sweep whose first runs all fail in one way, and submits what a submit limit kept back.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.slurm import backlog, brake, submission, submit
+from harness.store import Store
+
+log = logging.getLogger(__name__)
+
+
+def after(folder: Path) -> None:
+    """Does both. Raises: HarnessError where SLURM does not answer; the next job that ends tries again."""
+    store = Store(folder.parent)
+    spec = store.spec(folder.name)
+    with submission.gate(store.root) as lock:
+        if spec["sweep"]:
+            stop_after = spec["config"]["cluster"]["stop_after"]
+            for run in brake.pull(store, spec["sweep"], stop_after):
+                log.warning("withheld %s", run)
+        submit.recover(store)
+        for sweep, runs in backlog.mine(store.root).items():
+            report = submit.submit(store, runs, sweep, lock=lock)
+            backlog.remove(store.root, report.left)
+            log.warning("submitted %d runs that had waited", len(report.jobs))
+
+
+def main() -> int:
+    """Never fails the job: its run has its own record."""
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+    try:
+        after(Path(sys.argv[1]).resolve())
+    except (HarnessError, OSError) as error:
+        log.warning("%s", error)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,66 @@
+"""Stops what is left of a sweep when its first runs all fail in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness import files
+from harness.errors import HarnessError
+from harness.slurm import cancel, live
+from harness.store import Store, ids_of
+
+NOBODYS_FAULT = ("", "preempted", "time limit", "node failure", "cancelled", "superseded", "claimed")
+"""Causes that say nothing about the other runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last end of a run since the sweep was applied."""
+
+    run: str
+    outcome: str
+    """`done`, `failed` or `stopped`."""
+    cause: str
+
+
+def verdict(ends: Sequence[End], stop_after: int) -> str:
+    """Why the rest of a sweep should not start, '' if it should.
+
+    It should not when the first `stop_after` runs that ended have failed in one way and none got through.
+    """
+    counted = [end for end in ends if end.outcome == "failed" and end.cause not in NOBODYS_FAULT]
+    if len(counted) < stop_after or any(end.outcome == "done" for end in ends):
+        return ""
+    causes = {end.cause for end in counted}
+    if len(causes) > 1:
+        return ""
+    return (
+        f"withheld: the first {len(counted)} runs of the sweep failed with {causes.pop()!r} ({counted[0].run}); mend it, "
+        "then apply the sweep again"
+    )
+
+
+def pull(store: Store, sweep: str, stop_after: int) -> list[str]:
+    """Cancels the sweep's jobs that have not started where the verdict says so. Inside the gate.
+
+    Returns the runs that were withheld.
+    """
+    try:
+        runs = list(ids_of(store, sweep))
+        since = str(files.read_json(store.sweep_file(sweep)).get("applied", ""))
+    except (HarnessError, FileNotFoundError):
+        return []
+    reason = verdict(ends(store, runs, since), stop_after)
+    return cancel.withhold(store, live.look(store, runs), runs, reason) if reason else []
+
+
+def ends(store: Store, runs: Sequence[str], since: str) -> list[End]:
+    """The last end of each run since the sweep was applied, in the order in which they happened."""
+    found = []
+    for run in runs:
+        attempts = store.attempts(run)
+        last = attempts[-1] if attempts else {}
+        if str(last.get("ended", "")) >= since and "outcome" in last:
+            found.append((str(last["ended"]), End(run, str(last["outcome"]), str(last.get("cause", "")))))
+    return [end for _, end in sorted(found, key=lambda item: item[0])]

@@ -1,0 +1,70 @@
+"""Takes runs off the queue and off the nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import signal
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness import claim
+from harness.slurm import backlog, command, live, submission
+from harness.store import Store
+
+_BATCH = 200
+"""Job ids a call."""
+
+
+def cancel(store: Store, runs: Sequence[str]) -> dict[str, str]:
+    """Cancels what these runs have in the queue, on nodes or on this machine. Returns run -> what was cancelled.
+
+    A run that works here under its own supervisor is asked to save and stop. Raises: command.Unavailable, Refused.
+    """
+    with submission.gate(store.root):
+        told = dict.fromkeys(backlog.remove(store.root, runs), "was waiting to be submitted")
+        seen = live.look(store, runs)
+        jobs = live.jobs_of(seen)
+        scancel(jobs.values())
+        for run, job in jobs.items():
+            store.event(run, "cancelled", job=job, by=getpass.getuser())
+            told[run] = f"job {job}"
+    for run, s in seen.items():
+        if run not in jobs and s.state.kind == "running" and (pid := _stop_here(store, run)):
+            told[run] = f"process {pid} was asked to save and stop"
+    return told
+
+
+def withhold(store: Store, seen: Mapping[str, live.Seen], runs: Iterable[str], reason: str) -> list[str]:
+    """Cancels the jobs among these that have not started, and notes why. Inside the gate. Returns the runs."""
+    gone = set(backlog.remove(store.root, set(runs)))
+    waiting = {run: job for run, job in live.jobs_of(seen).items() if seen[run].state.kind == "queued" and run in runs}
+    scancel(waiting.values())
+    for run in waiting:
+        submission.withhold(store.folder(run), reason)
+    for run in sorted(gone | set(waiting)):
+        store.event(run, "withheld", reason=reason)
+    return sorted(gone | set(waiting))
+
+
+def scancel(jobs: Iterable[str]) -> None:
+    """Cancels jobs by id; one that has just ended is no error. Raises: command.Unavailable, Refused."""
+    wanted = sorted(jobs)
+    for first in range(0, len(wanted), _BATCH):
+        try:
+            command.run(["scancel", *wanted[first : first + _BATCH]])
+        except command.Refused as refusal:
+            if "Invalid job id" not in str(refusal) and "already complet" not in str(refusal):
+                raise
+
+
+def _stop_here(store: Store, run: str) -> int | None:
+    """Asks a supervisor on this machine to end; None where there is none."""
+    owner = claim.owner(store.folder(run))
+    if owner is None or owner.host != socket.gethostname():
+        return None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(owner.pid, signal.SIGTERM)
+        return owner.pid
+    return None
