@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from harness.errors import HarnessError
 STALE_SECONDS = 300.0
 """A claim from another host counts as dead when it was not renewed for so long; owners renew every 30 s."""
 RENEW_SECONDS = 30.0
+CHECK_SECONDS = 5.0
+"""How often an owner looks whether its claim was taken over."""
+FENCE_SECONDS = 15.0
+"""How long a job that takes over from its own earlier attempt waits for that one to notice and to end its trainer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,21 @@ class Owner:
     """Start time of the process in clock ticks since boot (/proc/PID/stat)."""
     time: float
     """Unix time of the last renewal."""
+    job: str = ""
+    """SLURM's job, `1234@cluster`; empty outside one."""
+    restart: int = 0
+    """How often SLURM had queued this job again when the process was started."""
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}"
+        return f"process {self.pid} on {self.host}" + (f", job {self.job.partition('@')[0]}" if self.job else "")
+
+    def same(self, other: Owner) -> bool:
+        """Whether both are one process."""
+        return (self.pid, self.started, self.host, self.boot) == (other.pid, other.started, other.host, other.boot)
+
+    def supersedes(self, other: Owner) -> bool:
+        """Whether this is a later attempt of the same job: SLURM has given the earlier one up, wherever it runs."""
+        return bool(self.job) and self.job == other.job and self.restart > other.restart
 
 
 class Claimed(HarnessError):
@@ -40,7 +57,15 @@ class Claimed(HarnessError):
 
 def here() -> Owner:
     """This process as an owner."""
-    return Owner(socket.gethostname(), _boot(), os.getpid(), process_start(os.getpid()) or 0, time.time())
+    started = process_start(os.getpid()) or 0
+    job, restart = _job(os.environ)
+    return Owner(socket.gethostname(), _boot(), os.getpid(), started, time.time(), job, restart)
+
+
+def _job(environment: Mapping[str, str]) -> tuple[str, int]:
+    number, restart = environment.get("SLURM_JOB_ID", ""), environment.get("SLURM_RESTART_COUNT", "0")
+    job = f"{number}@{environment.get('SLURM_CLUSTER_NAME', '')}" if number else ""
+    return job, int(restart) if restart.isdigit() else 0
 
 
 def owner(folder: Path) -> Owner | None:
@@ -61,33 +86,58 @@ def alive(owner: Owner) -> bool:
 
 
 @contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def claimed(folder: Path, gone: str = "") -> Iterator[None]:
     """Owns the thing in `folder` while the block runs. Raises: Claimed, naming the live owner."""
-    take(folder)
+    wait = take(folder, gone)
     try:
+        if wait:
+            time.sleep(wait)
+            check(folder)
         yield
     finally:
         release(folder)
 
 
-def take(folder: Path) -> None:
-    """Claims, or renews the own claim. Raises: Claimed where another live process has it."""
+def take(folder: Path, gone: str = "") -> float:
+    """Claims, or renews the own claim.
+
+    Args:
+        folder: what is claimed.
+        gone: a job (`Owner.job`) that is known to have ended; its claim does not count.
+
+    Returns: seconds to wait before anything is written to the folder, 0 but for a job whose earlier attempt may still
+    be running somewhere, on a node that SLURM has lost.
+
+    Raises: Claimed where another live process has it.
+    """
     with files.locked(folder / ".lock"):
         found = owner(folder)
         me = here()
-        if found is not None and (found.pid, found.started, found.host) != (me.pid, me.started, me.host):
-            raise Claimed(f"{folder} is in use by {found}: wait for it, or stop it, then try again")
-        files.write_json(
-            folder / "claim.json",
-            {"host": me.host, "boot": me.boot, "pid": me.pid, "started": me.started, "time": me.time},
-        )
+        wait = 0.0
+        if found is not None and not found.same(me):
+            if me.supersedes(found):
+                wait = FENCE_SECONDS if time.time() - found.time < 2 * RENEW_SECONDS else 0.0
+            elif not gone or found.job != gone:
+                raise Claimed(f"{folder} is in use by {found}: wait for it, or stop it, then try again")
+        files.write_json(folder / "claim.json", dataclasses.asdict(me))
+    return wait
+
+
+def check(folder: Path) -> None:
+    """Raises: Claimed where another process has taken over the claim of this one; what it wrote must stay."""
+    try:
+        found = Owner(**files.read_json(folder / "claim.json"))
+    except (FileNotFoundError, HarnessError, TypeError):
+        return  # damaged or removed by hand: the next renewal writes it again
+    if not found.same(here()):
+        raise Claimed(f"{folder} was taken over by {found}")
 
 
 def release(folder: Path) -> None:
     """Gives the own claim back; another's claim stays."""
     with files.locked(folder / ".lock"):
         found = owner(folder)
-        if found is not None and found.pid == os.getpid() and found.host == socket.gethostname():
+        if found is not None and found.same(here()):
             (folder / "claim.json").unlink(missing_ok=True)
 
 

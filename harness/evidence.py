@@ -1,4 +1,4 @@
-"""Why a run ended, from what it left behind."""
+"""Why a run ended, from what it left behind: its log, its exit code and what SLURM's accounting says."""
 
 from __future__ import annotations
 
@@ -16,16 +16,40 @@ _WRAPPERS = ("RayTaskError", "RayActorError", "ActorDiedError", "SystemExit", "K
 _PATTERNS = {
     "out of GPU memory": r"CUDA out of memory|torch\.(cuda\.)?OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED",
     "no disk space": r"No space left on device|Disk quota exceeded|OutOfDiskError",
-    "out of host memory": r"OutOfMemoryError|Cannot allocate memory|MemoryError|oom-kill|exceeded memory limit",
+    "out of host memory": r"OutOfMemoryError|Cannot allocate memory|MemoryError|oom.kill|exceeded memory limit",
     "no permission": r"PermissionError|Permission denied|Read-only file system",
-    "not a number": r"(loss|grad\w*|probability tensor).{0,40}\b(nan|NaN|inf)\b",
-    "NCCL": r"NCCL (error|WARN)|ncclSystemError|ncclUnhandled",
-    "Ray start-up": r"RaySystemError|Failed to (start|connect to) (the )?(GCS|raylet|Ray)|Address already in use",
-    "configuration": r"ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|InterpolationKeyError|HarnessError",
-    "data": r"DatasetGenerationError|ArrowInvalid|FileNotFoundError.*parquet",
+    "not a number": r"(loss|grad\w*|probability tensor).{0,40}\b(nan|NaN|inf)\b|diverged",
+    "NCCL": r"NCCL (error|WARN)|nccl(System|Unhandled|Remote)\w*|DistBackendError|ProcessGroupNCCL.*timed? ?out",
+    "node failure": (
+        r"uncorrectable ECC|no CUDA-capable device|GPU has fallen off the bus|CUDA error: (unspecified launch failure"
+        r"|hardware|unknown error|device not ready)|Input/output error|Stale file handle"
+        r"|node (with node id|where the actor was).*(died|dead|terminated|fail)|node_died|NodeDiedError"
+    ),
+    "Ray start-up": (
+        r"RaySystemError|Failed to (start|connect to) (the )?(GCS|raylet|Ray)|Address already in use"
+        r"|Total available GPUs \d+ is less than|Ray .*did not (come up|join)"
+    ),
+    "configuration": (
+        r"ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|InterpolationKeyError|HarnessError"
+        r"|ModuleNotFoundError|ImportError|^error: "
+    ),
+    "data": r"DatasetGenerationError|ArrowInvalid|DataFilesNotFoundError|FileNotFoundError.*(parquet|jsonl?)\b",
 }
-CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple((name, re.compile(p)) for name, p in _PATTERNS.items())
+CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (name, re.compile(p, re.MULTILINE)) for name, p in _PATTERNS.items()
+)
 """Classes of failure and what in a log tells them, first match wins."""
+
+_STATES = {
+    "CANCELLED": ("cancelled", "cancelled"),
+    "TIMEOUT": ("time limit", "the time limit was reached before everything was saved"),
+    "DEADLINE": ("time limit", "the job's deadline was reached"),
+    "PREEMPTED": ("preempted", "another job took its nodes"),
+    "NODE_FAIL": ("node failure", "a node failed"),
+    "BOOT_FAIL": ("node failure", "a node did not boot"),
+    "OUT_OF_MEMORY": ("out of host memory", "out of the memory that the job had asked for"),
+}
+"""SLURM's word for an end -> (class, text). FAILED and COMPLETED say nothing: the log does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +58,47 @@ class Cause:
 
     name: str
     line: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """What an attempt left behind whose supervisor did not live to say how it ended."""
+
+    log: str = ""
+    """Tail of the attempt's own log."""
+    state: str = ""
+    """State in sacct, such as `CANCELLED by 1000`; '' where accounting is off or has forgotten."""
+    status: str = ""
+    """ExitCode in sacct, `code:signal`."""
+    words: str = ""
+    """Tail of what slurmstepd and srun wrote about the job."""
+
+
+def classify(traces: Traces) -> Cause:
+    """The cause from SLURM's word where that decides, else from the logs; `unknown` without evidence, never a guess."""
+    state = traces.state.split()[0].rstrip("+") if traces.state.strip() else ""
+    if state in _STATES:
+        name, text = _STATES[state]
+        return Cause(name, f"SLURM: {traces.state.strip()}; {text}")
+    for line in traces.words.splitlines():  # an out-of-memory kill is FAILED 0:9 where there are no cgroups
+        if re.search(_PATTERNS["out of host memory"], line):
+            return Cause("out of host memory", line.strip()[:400])
+    code = _exit_code(traces.status)
+    if state in ("FAILED", "COMPLETED") or traces.log.strip():
+        found = cause(traces.log, code)
+        if found.name not in ("unknown", "killed") or state == "FAILED":
+            return found
+    said = f"SLURM: {traces.state.strip()} {traces.status}".strip() if state else "SLURM says nothing about its end"
+    return Cause("unknown", said)
+
+
+def _exit_code(status: str) -> int | None:
+    code, _, number = status.partition(":")
+    if number.isdigit() and int(number):
+        return -int(number)
+    if not code.isdigit():
+        return None
+    return 128 - int(code) if int(code) > 128 else int(code)  # a shell says 137 for SIGKILL
 
 
 def cause(log: str, exit_code: int | None) -> Cause:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from harness import claim, supervise
+from harness.attempt import EXIT_CLAIMED, EXIT_DONE, EXIT_STOPPED
 from harness.machine import Machine, check, shared
 from harness.settings import Resources
 from harness.store import Store
@@ -123,9 +124,9 @@ class LocalLauncher:
                 continue
             del self._slots[run]
             self._free = self._free.give_back(slot.need, slot.gpus)
-            if code == supervise.EXIT_CLAIMED:
+            if code == EXIT_CLAIMED:
                 waiting.append(run)  # another process was faster
-            elif code not in (supervise.EXIT_DONE, supervise.EXIT_STOPPED):
+            elif code not in (EXIT_DONE, EXIT_STOPPED):
                 outcome.failed.append(run)
 
     def _signal(self, number: signal.Signals) -> None:

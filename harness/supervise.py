@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -16,12 +17,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
 from harness import claim, evidence, files, secret
+from harness.attempt import (
+    EXIT_CLAIMED,
+    EXIT_USAGE,
+    Around,
+    Ended,
+    NotReady,
+    Surroundings,
+    alone,
+)  # fmt: skip
 from harness.errors import HarnessError
 from harness.store import Store, evaluation_steps, now
 from harness.trainer import processes
@@ -29,28 +38,10 @@ from harness.trainer.environment import MARKER
 
 log = logging.getLogger(__name__)
 
-EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_STOPPED, EXIT_CLAIMED = 0, 1, 2, 3, 4
 _POLL_SECONDS = 0.25
 _FLUSH_SECONDS = 15.0
 """On top of the trainer's own grace: it then ends by force and writes out what W&B has buffered."""
 _PR_SET_PDEATHSIG = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How an attempt ended."""
-
-    outcome: str
-    """`done`, `stopped` or `failed`."""
-    cause: str
-    """Class of the failure, '' if it is none."""
-    reason: str
-    """For people; the line of the log that says why."""
-
-    @property
-    def exit_code(self) -> int:
-        """What the supervising process exits with."""
-        return {"done": EXIT_DONE, "stopped": EXIT_STOPPED}.get(self.outcome, EXIT_FAILED)
 
 
 class StopRequest:
@@ -58,6 +49,12 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.count = 0
+        self.limit = math.inf
+        """Seconds that are left to stop in, however long the run's own grace is."""
+
+    def ended(self) -> Ended:
+        """How an attempt that was asked to stop is recorded."""
+        return Ended("stopped", "", "asked to stop")
 
     def install(self) -> None:
         """Takes over both signals of this process."""
@@ -68,34 +65,60 @@ class StopRequest:
         self.count += 1
 
 
-def supervise(store: Store, run: str, stop: StopRequest, *, echo: IO[str] | None = None) -> Ended:
+def supervise(
+    store: Store,
+    run: str,
+    stop: StopRequest,
+    *,
+    echo: IO[str] | None = None,
+    around: Surroundings = alone,
+    facts: Mapping[str, Any] | None = None,
+    gone: str = "",
+) -> Ended:
     """Makes one attempt and records it.
 
-    `echo` gets the trainer's output as well as the attempt's log file. Raises: claim.Claimed where another process
-    works on the run; HarnessError where its folder is damaged.
+    Args:
+        store: where the run lives.
+        run: its id.
+        stop: asks the attempt to end.
+        echo: gets the trainer's output as well as the attempt's log file.
+        around: see Surroundings.
+        facts: what else the attempt's record says, such as the job.
+        gone: see `claim.take`.
+
+    Raises: claim.Claimed where another process works on the run; HarnessError where its folder is damaged.
     """
     folder = store.folder(run)
     spec = store.spec(run)
-    with claim.claimed(folder):
+    with claim.claimed(folder, gone):
         if (folder / "done.json").exists():
             return Ended("done", "", "")
         end_leftovers(folder)
         number = len(store.attempts(run)) + 1
         attempt = folder / "attempts" / f"{number:03d}"
         record = {"attempt": number, "started": now(), "host": claim.here().host, "pid": os.getpid()}
+        record |= {"from": store.checkpoint(run), **(facts or {})}
         files.write_json(attempt / "attempt.json", record)
         store.event(run, "started", attempt=number)
+        code = None
         try:
-            code, asked = _train(folder, spec, number, attempt, stop, echo)
+            with around(attempt) as surroundings:
+                code, verdict = _train(folder, spec, number, attempt, stop, surroundings, echo)
+        except NotReady as error:
+            ended = error.ended
+        else:
+            claim.check(folder)  # whoever took over has already written about an attempt of its own
+            ended = _judge(store, run, spec, code, verdict, attempt / "stdout.log")
         finally:
-            end_leftovers(folder)
-        ended = _judge(store, run, spec, code, asked, attempt / "stdout.log")
+            processes.end(attempt, grace=3.0, exclude=frozenset([os.getpid()]))
         step = store.heartbeat(run).get("step", 0)
         record |= {"ended": now(), "exit_code": code, "outcome": ended.outcome, "step": step}
         if ended.outcome == "done":
             _complete(store, run, spec, number)
         else:
             record |= {"cause": ended.cause, "reason": ended.reason}
+            if ended.nodes:
+                record["bad"] = list(ended.nodes)
         files.write_json(attempt / "attempt.json", record)
         store.event(run, ended.outcome, attempt=number, step=step, reason=ended.reason)
         return ended
@@ -109,16 +132,15 @@ def _complete(store: Store, run: str, spec: Mapping[str, Any], attempts: int) ->
     files.write_json(store.folder(run) / "done.json", done)
 
 
-def _judge(store: Store, run: str, spec: Mapping[str, Any], code: int | None, asked: str, logfile: Path) -> Ended:
+def _judge(
+    store: Store, run: str, spec: Mapping[str, Any], code: int | None, verdict: Ended | None, logfile: Path
+) -> Ended:
     """Done is what the outcomes say, never the exit code alone."""
     missing = store.unfinished_business(run, spec)
     if not missing and code == 0:
         return Ended("done", "", "")
-    if asked == "hang":
-        minutes = spec["config"]["cluster"]["hang_minutes"]
-        return Ended("failed", "hang", f"no progress for {minutes:g} minutes: stopped; see {logfile}")
-    if asked == "stop":
-        return Ended("stopped", "", "asked to stop")
+    if verdict is not None:
+        return verdict
     if code == 0:
         return Ended("failed", "unfinished", f"the trainer ended with exit code 0, but {missing}")
     found = evidence.cause(evidence.tail(logfile), code)
@@ -126,22 +148,28 @@ def _judge(store: Store, run: str, spec: Mapping[str, Any], code: int | None, as
 
 
 def _train(
-    folder: Path, spec: Mapping[str, Any], number: int, attempt: Path, stop: StopRequest, echo: IO[str] | None
-) -> tuple[int | None, str]:
-    """(exit code of the trainer, '' or why it was ended: 'stop' or 'hang')."""
+    folder: Path,
+    spec: Mapping[str, Any],
+    number: int,
+    attempt: Path,
+    stop: StopRequest,
+    around: Around,
+    echo: IO[str] | None,
+) -> tuple[int | None, Ended | None]:
+    """(exit code of the trainer, how the attempt ended where that is known without its log)."""
     with (attempt / "stdout.log").open("a", encoding="utf-8") as logfile:
         for command in _commands(folder, spec, number):
-            process = _start(command, attempt)
+            process = _start(command, attempt, around.environment)
             pump = threading.Thread(target=_pump, args=(process.stdout, logfile, echo), daemon=True)
             pump.start()
             try:
-                code, asked = _watch(process, folder, spec["config"]["cluster"], stop)
+                code, verdict = _watch(process, attempt, spec["config"]["cluster"], stop, around)
             finally:
                 _end_group(process)
                 pump.join(timeout=10)
-            if code != 0 or asked:
-                return code, asked
-    return 0, ""
+            if code != 0 or verdict is not None:
+                return code, verdict or around.fault(True)
+    return 0, None
 
 
 def _commands(folder: Path, spec: Mapping[str, Any], number: int) -> list[list[str]]:
@@ -152,8 +180,8 @@ def _commands(folder: Path, spec: Mapping[str, Any], number: int) -> list[list[s
     return [[sys.executable, "-m", *step] for step in steps]
 
 
-def _start(command: list[str], attempt: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, MARKER: str(attempt), "PYTHONUNBUFFERED": "1"}
+def _start(command: list[str], attempt: Path, extra: Mapping[str, str]) -> subprocess.Popen[str]:
+    environment = {**os.environ, **extra, MARKER: str(attempt), "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, errors="replace", start_new_session=True, preexec_fn=die_with_parent(signal.SIGKILL),
@@ -161,12 +189,17 @@ def _start(command: list[str], attempt: Path) -> subprocess.Popen[str]:
 
 
 def die_with_parent(number: signal.Signals) -> Callable[[], None]:
-    """For `preexec_fn`: the kernel sends the child this signal when its parent thread dies, even by SIGKILL."""
+    """For `preexec_fn`: the kernel sends the child this signal when its parent thread dies, even by SIGKILL.
+
+    The child and all its children ignore SIGUSR2, which a batch system sends to every process of a job and which would
+    otherwise end them: what it means is the supervisor's to decide.
+    """
     libc = ctypes.CDLL(None)  # loaded before the fork: no imports between fork and exec
     parent = os.getpid()
 
     def child() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, int(number))
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)
         if os.getppid() != parent:  # it died in between
             os.kill(os.getpid(), int(number))
 
@@ -192,29 +225,37 @@ def _pump(source: IO[str] | None, logfile: IO[str], echo: IO[str] | None) -> Non
 
 
 def _watch(
-    process: subprocess.Popen[str], folder: Path, cluster: Mapping[str, Any], stop: StopRequest
-) -> tuple[int | None, str]:
-    """Waits for the end; ends it on request or when nothing has moved for too long."""
-    renewed, progress = time.monotonic(), time.monotonic()
+    process: subprocess.Popen[str], attempt: Path, cluster: Mapping[str, Any], stop: StopRequest, around: Around
+) -> tuple[int | None, Ended | None]:
+    """Waits for the end; ends it on request, when nothing has moved for too long, or when its surroundings break."""
+    folder = attempt.parent.parent
+    renewed = checked = progress = time.monotonic()
     first = beat = _beat(folder)
     while process.poll() is None:
         time.sleep(_POLL_SECONDS)
         instant = time.monotonic()
         if stop.count:
             # Before its first sign of life there is nothing to save, so little to wait for.
-            _ask_to_end(
-                process, min(cluster["grace_seconds"], 5.0) if beat == first else cluster["grace_seconds"], stop
-            )
-            return process.returncode, "stop"
+            grace = min(cluster["grace_seconds"], stop.limit, 5.0 if beat == first else math.inf)
+            _ask_to_end(process, grace, stop)
+            return process.returncode, stop.ended()
+        if (broken := around.fault(False)) is not None:
+            _end_group(process)
+            return process.returncode, broken
         if (latest := _beat(folder)) != beat:
             beat, progress = latest, instant
         if instant - progress > 60 * cluster["hang_minutes"]:
             _end_group(process)
-            return process.returncode, "hang"
+            minutes = cluster["hang_minutes"]
+            text = f"no progress for {minutes:g} minutes: stopped; see {attempt / 'stdout.log'}"
+            return process.returncode, Ended("failed", "hang", text)
+        if instant - checked > claim.CHECK_SECONDS:
+            claim.check(folder)
+            checked = instant
         if instant - renewed > claim.RENEW_SECONDS:
             claim.take(folder)
             renewed = instant
-    return process.returncode, ""
+    return process.returncode, None
 
 
 def _beat(folder: Path) -> int:

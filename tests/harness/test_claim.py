@@ -68,3 +68,44 @@ def test_of_many_that_try_at_once_one_wins(tmp_path):
     crowd = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) for _ in range(8)]
     words = [process.communicate()[0].decode().strip() for process in crowd]
     assert sorted(words) == ["lost"] * 7 + ["won"]
+
+
+def as_job(monkeypatch, number, restart):
+    monkeypatch.setenv("SLURM_JOB_ID", str(number))
+    monkeypatch.setenv("SLURM_CLUSTER_NAME", "big")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", str(restart))
+
+
+def elsewhere(folder, job, restart, age=0.0):
+    fields = {"host": "node7", "boot": "b", "pid": 1, "started": 1, "time": time.time() - age}
+    files.write_json(folder / "claim.json", fields | {"job": job, "restart": restart})
+
+
+def test_a_job_that_was_queued_again_takes_over_from_its_earlier_attempt(tmp_path, monkeypatch):
+    as_job(monkeypatch, 7, 1)
+    elsewhere(tmp_path, "7@big", 0)
+    assert claim.take(tmp_path) == claim.FENCE_SECONDS, "it may still be running on a node that SLURM has lost"
+    assert claim.owner(tmp_path).job == "7@big"
+    elsewhere(tmp_path, "7@big", 0, age=claim.FENCE_SECONDS + 2 * claim.RENEW_SECONDS)
+    assert claim.take(tmp_path) == 0
+    assert claim.take(tmp_path) == 0, "a renewal"
+
+
+@pytest.mark.parametrize("job, restart", [("7@big", 1), ("7@big", 2), ("7@other", 0), ("8@big", 0), ("", 0)])
+def test_any_other_job_is_kept_out(tmp_path, monkeypatch, job, restart):
+    as_job(monkeypatch, 7, 1)
+    elsewhere(tmp_path, job, restart)
+    with pytest.raises(claim.Claimed, match="in use by process 1 on node7"):
+        claim.take(tmp_path, gone="9@big")
+    if job:
+        assert claim.take(tmp_path, gone=job) == 0, "SLURM says that this job has ended"
+
+
+def test_the_earlier_attempt_notices(tmp_path, monkeypatch):
+    claim.take(tmp_path)
+    claim.check(tmp_path)
+    elsewhere(tmp_path, "7@big", 1)
+    with pytest.raises(claim.Claimed, match="taken over by process 1 on node7, job 7"):
+        claim.check(tmp_path)
+    claim.release(tmp_path)
+    assert claim.owner(tmp_path).host == "node7"
