@@ -27,8 +27,8 @@ _LOG = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
-    """$QAE_CACHE, or qae-harness below the user's cache folder."""
-    if chosen := os.environ.get("QAE_CACHE"):
+    """$HARNESS_CACHE, or qae-harness below the user's cache folder."""
+    if chosen := os.environ.get("HARNESS_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qae-harness"
 

@@ -12,7 +12,7 @@ from tests.support import wandb_log as log
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
-    monkeypatch.setenv("QAE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     for seed in (1, 2):
         log.write(
             tmp_path / "runs",

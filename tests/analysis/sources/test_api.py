@@ -263,7 +263,7 @@ def test_a_hang_in_the_middle_ends_the_command_with_one_line(server, tmp_path):
         text=True,
         timeout=100,
         cwd=REPOSITORY,
-        env={**os.environ, "QAE_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "HARNESS_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(REPOSITORY)},
     )
     assert done.returncode == 2
     assert [line for line in done.stderr.splitlines() if line.startswith("error:")] == [
