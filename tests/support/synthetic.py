@@ -1,4 +1,4 @@
-"""Writes run folders as the trainer would, from a simulation of the training: no model, no verl, no W&B.
+"""Writes run folders as the trainer would, from a simulation of the training: no model, no verl, no W&B SDK.
 
 The shapes are those of the paper: the mean baseline's entropy collapses and its pass@16 falls behind, QAE's
 stays level, a larger K gives a higher entropy, and about 80 % of QAE's responses get a zero advantage.
@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from tests.support import wandb_log
 
 BENCHMARKS = ("add_easy", "add_hard")
 WORDS = (
@@ -70,6 +72,8 @@ class Size:
     groups: int = 8
     train_every: int = 1
     """Steps between two files of training outcomes."""
+    wandb: bool = True
+    """Whether W&B's offline file is written beside metrics.jsonl."""
 
 
 def write_sweep(
@@ -115,7 +119,10 @@ def write_run(root: Path, arm: Arm, seed: int, size: Size | None = None) -> Path
     train = training(arm, rng, ability, steps, size.groups)
     evaluations = sorted({0, *range(size.every, steps + 1, size.every), steps})
     scores = {step: evaluation(arm, rng, ability[step], step, size) for step in evaluations}
-    _write_metrics(folder, train, scores)
+    rows = history(train, scores)
+    _write_metrics(folder, rows)
+    if size.wandb:
+        _write_wandb(folder, config, rows)
     for step in range(size.train_every, steps + 1, size.train_every):
         _parquet(train_rows(train, step), folder / "outcomes" / "train" / f"step_{step:06d}.parquet")
     for step, frame in scores.items():
@@ -306,14 +313,27 @@ def evaluation_metrics(frame: pd.DataFrame) -> dict[str, float]:
     return metrics
 
 
-def _write_metrics(folder: Path, train: dict[str, Any], scores: dict[int, pd.DataFrame]) -> None:
-    steps = len(train["entropy"])
+def history(train: dict[str, Any], scores: dict[int, pd.DataFrame]) -> dict[int, dict[str, float]]:
+    """Step -> what the logger got at it; step 0 has only the evaluation before training."""
+    rows = {}
+    for step in range(0 if 0 in scores else 1, len(train["entropy"]) + 1):
+        rows[step] = step_metrics(train, step) if step else {"training/global_step": 0}
+        if step in scores:
+            rows[step] |= evaluation_metrics(scores[step])
+    return rows
+
+
+def _write_metrics(folder: Path, rows: dict[int, dict[str, float]]) -> None:
     with (folder / "metrics.jsonl").open("w") as file:
-        for step in range(0 if 0 in scores else 1, steps + 1):
-            metrics = step_metrics(train, step) if step else {"training/global_step": 0}
-            if step in scores:
-                metrics |= evaluation_metrics(scores[step])
-            file.write(json.dumps({"step": step, "time": _START + 2.0 * step, "attempt": 1, "metrics": metrics}) + "\n")
+        for step, metrics in rows.items():
+            row = {"step": step, "time": _START + 2.0 * step, "attempt": 1, "metrics": metrics}
+            file.write(json.dumps(row) + "\n")
+
+
+def _write_wandb(folder: Path, config: dict[str, Any], rows: dict[int, dict[str, float]]) -> None:
+    start = wandb_log.run(folder.name, int(_START), config, project="qae", group="smoke", name=folder.name)
+    records = [wandb_log.history({"_step": step, **metrics}) for step, metrics in rows.items()]
+    wandb_log.write(folder, folder.name, [start, *records, wandb_log.leave()])
 
 
 def _parquet(frame: pd.DataFrame, path: Path) -> None:
