@@ -34,21 +34,21 @@ Identity = tuple[str, str | None, str | None]
 def assign(identities: Iterable[Identity]) -> list[tuple[str, str]]:
     """A (colour, dash) for every arm, in order; an arm is (baseline, K as text, mask).
 
-    An arm of the usual ones gets its own colour, whatever else is plotted. Others take the free colours in
-    order; once the colours are used up, or where arms differ in something else (the model), the dash tells
-    them apart.
+    An arm of the usual ones gets its own colour, whatever else is plotted; others take what is free, first by
+    colour, then by dash. Arms of one identity that differ in something else, such as the model, share the
+    colour and differ in the dash. After 32 arms the styles repeat.
     """
     arms = list(identities)
-    taken = {_USUAL[arm] for arm in arms if arm in _USUAL}
-    free = [color for color in COLORS if color not in taken] or list(COLORS)
-    chosen: dict[Identity, str] = {}
-    styles: list[tuple[str, str]] = []
-    uses: dict[str, int] = {}
-    for arm in arms:
-        if arm not in chosen:
-            others = sum(1 for known in chosen if known not in _USUAL)
-            chosen[arm] = _USUAL.get(arm) or free[others % len(free)]
-        color = chosen[arm]
-        styles.append((color, DASHES[uses.get(color, 0) % len(DASHES)]))
-        uses[color] = uses.get(color, 0) + 1
+    kept = {(_USUAL[arm], DASHES[0]) for arm in arms if arm in _USUAL}
+    used: set[tuple[str, str]] = set()
+    colors: dict[Identity, str] = {}
+    styles = []
+    for i, arm in enumerate(arms):
+        color = colors.get(arm) or _USUAL.get(arm)
+        every = [(c, dash) for dash in DASHES for c in (COLORS if color is None else (color,))]
+        free = [style for style in every if style not in used and (color is not None or style not in kept)]
+        style = free[0] if free else every[i % len(every)]
+        colors[arm] = style[0]
+        used.add(style)
+        styles.append(style)
     return styles

@@ -1,0 +1,99 @@
+"""Counting evaluation outcomes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from analysis import tally
+from analysis.passk import pass_at_k
+from harness.errors import HarnessError
+
+
+def rows(*triples, scorer="arith/1"):
+    """(step, problem, accuracies) -> a table; the benchmark is the problem's first part."""
+    frame = pd.DataFrame(
+        [(step, problem.split("/")[0], problem, a, scorer) for step, problem, hits in triples for a in hits],
+        columns=["step", "benchmark", "problem", "accuracy", "scorer"],
+    )
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def test_counts_by_step_and_problem():
+    found = tally.count(rows((0, "b/1", [1, 0]), (0, "a/9", [1, 1]), (5, "a/9", [0, 0])))
+    assert found.steps == (0, 5)
+    assert found.problems == (("a", "a/9"), ("b", "b/1"))
+    assert found.n.tolist() == [[2, 2], [2, 0]]
+    assert found.correct.tolist() == [[2, 1], [0, 0]]
+    assert (found.samples, found.benchmarks, found.scorers) == (2, ("a", "b"), ("arith/1",))
+
+
+def test_curves_average_problems_then_benchmarks():
+    found = tally.count(rows((0, "a/1", [1, 1]), (0, "a/2", [0, 0]), (0, "b/1", [1, 0]), (5, "a/1", [1, 1])))
+    assert found.curve(1).to_dict() == {0: 0.5}  # step 5 lacks benchmark b
+    assert found.curve(1, "a").to_dict() == {0: 0.5, 5: 1.0}
+    assert found.curve(2).to_dict() == {0: 0.75}
+    with pytest.raises(HarnessError, match="pass@3"):
+        found.curve(3)
+
+
+def test_equals_the_logged_metrics_of_the_same_run(smoke):
+    for run in smoke[:2]:
+        found = tally.read(run)
+        for k in (1, 16):
+            logged = run.metric(f"eval/pass@{k}")
+            curve = found.curve(k)
+            assert curve.index.tolist() == logged.index.tolist()
+            assert curve.to_numpy() == pytest.approx(logged.to_numpy())
+
+
+def test_scores_are_on_shared_problems_only():
+    one = tally.count(rows((1, "a/1", [1, 1]), (1, "a/2", [0, 1]), (1, "b/1", [0, 0]))).at(1)
+    two = tally.count(rows((1, "a/2", [0, 0]), (1, "b/1", [1, 1]), (1, "b/2", [1, 1]))).at(1)
+    found = tally.shared([[one], [two, two]], 1)
+    assert found.problems == (("a", "a/2"), ("b", "b/1"))
+    assert [x.tolist() for x in found.values] == [[[0.5, 0.0]], [[0.0, 1.0], [0.0, 1.0]]]
+    assert (found.strata.tolist(), found.dropped) == ([0, 1], 2)
+    assert tally.shared([[one], [two]], 1, "b").problems == (("b", "b/1"),)
+    with pytest.raises(HarnessError, match="share no problem"):
+        tally.shared([[one], [tally.count(rows((1, "c/1", [1, 1]))).at(1)]], 1)
+
+
+@pytest.mark.parametrize("bad", [0.5, np.nan])
+def test_an_accuracy_that_is_neither_right_nor_wrong_is_refused(bad):
+    with pytest.raises(HarnessError, match="expected 0 or 1"):
+        tally.count(rows((0, "a/1", [1, bad])))
+
+
+def test_a_damaged_file_costs_its_evaluation_and_says_so(smoke, tmp_path):
+    from dataclasses import replace
+
+    folder = tmp_path / "run"
+    target = folder / "outcomes" / "eval"
+    target.mkdir(parents=True)
+    for path in (smoke[0].folder / "outcomes" / "eval").iterdir():
+        (target / path.name).write_bytes(path.read_bytes())
+    (target / "step_000020.parquet").write_bytes(b"PAR1 torn")
+    pq.write_table(rows((30, "a/1", [1])).drop_columns(["accuracy"]), target / "step_000030.parquet")
+    found = tally.read(replace(smoke[0], folder=folder))
+    assert found.steps == (0, 10, 40)
+    assert len(found.notes) == 2
+    assert "step_000020" in found.notes[0]
+    assert "no column accuracy" in found.notes[1]
+
+
+def test_a_run_without_outcomes_is_empty(smoke):
+    from dataclasses import replace
+
+    found = tally.read(replace(smoke[0], folder=None))
+    assert (found.steps, found.samples, found.benchmarks) == ((), 0, ())
+    assert found.curve(1).empty
+
+
+def test_pass_at_k_of_an_evaluation_follows_the_problems_asked_for():
+    evaluation = tally.count(rows((1, "a/1", [1, 0]), (1, "a/2", [1, 1]))).at(1)
+    assert evaluation.scores(1, [("a", "a/2"), ("a", "a/1")]) == pytest.approx([1.0, 0.5])
+    assert evaluation.scores(2, evaluation.problems) == pytest.approx(pass_at_k(2, [1, 2], 2))
