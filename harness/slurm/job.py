@@ -1,0 +1,176 @@
+"""`python -m harness.slurm.job RUN_DIR`: the payload of a SLURM job, one task on each of its nodes.
+
+The first task leads: it supervises the attempt, and puts the job back into the queue where that will help. It gets
+SIGUSR2 ahead of a time limit or a preemption, SIGTERM when the job is cancelled. Exit codes: those of harness.attempt.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from harness import claim, evidence, files, policy, supervise
+from harness.attempt import EXIT_CLAIMED, EXIT_DONE, EXIT_USAGE, Ended
+from harness.errors import HarnessError
+from harness.slurm import accounting, command, excluded, raynode, requeue, submission, together
+from harness.slurm.allocation import Allocation
+from harness.slurm.meeting import Meeting
+from harness.store import Store, now
+
+log = logging.getLogger(__name__)
+
+_TEARDOWN_SECONDS = 15.0
+"""Kept free between the end of the trainer and the time limit: Ray goes down, the job goes back into the queue."""
+_TERM_SECONDS = 5.0
+"""SIGTERM reaches every process of the job, Ray too: nothing can be saved any more, only W&B flushed."""
+
+
+class JobStop(supervise.StopRequest):
+    """SLURM's signals. The one ahead of a time limit or a preemption leaves time to save."""
+
+    def __init__(self, here: Allocation) -> None:
+        super().__init__()
+        self._here = here
+        self._warned = False
+
+    def install(self) -> None:
+        """Takes over the signals of this process."""
+        super().install()
+        signal.signal(signal.SIGUSR2, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGUSR2:
+            if self._warned:
+                return  # a second one, of a preemption after a time limit, does not hurry us
+            self._warned = True
+            self.limit = max(_TERM_SECONDS, self._here.signal_seconds - _TEARDOWN_SECONDS)
+        elif not self._warned:
+            self.limit = _TERM_SECONDS
+        super()._on_signal(number, frame)
+
+    def ended(self) -> Ended:
+        """The record of an attempt that a signal ended, from what SLURM says of the job."""
+        return requeue.why(requeue.show(self._here.job), self._warned)
+
+    def asked(self) -> Ended | None:
+        """The same while a stop is asked for, else None."""
+        return self.ended() if self.count else None
+
+
+def superseded(folder: Path, here: Allocation) -> bool:
+    """Whether a later submission has taken the run over, or the run was taken back."""
+    link = submission.current(folder)
+    return bool(here.submission) and (link is None or link.submission != here.submission)
+
+
+def lead(folder: Path, here: Allocation) -> int:
+    """Rank 0. Returns the exit code; does not return where the job goes back into the queue."""
+    stop = JobStop(here)
+    stop.install()
+    store, run = Store(folder.parent), folder.name
+    meeting = Meeting.of(folder, here.number, here.restart)
+    meeting.open()
+    try:
+        spec = store.spec(run)
+        for name in set(os.environ) - set(raynode.clean(os.environ, spec)):
+            del os.environ[name]
+        names = tuple(here.names())
+        leader = together.Leader(spec, here, meeting, names, stop.asked)
+        facts = {"job": here.job, "restart": here.restart, "nodes": list(names)}
+        note_lost(store, run)
+        try:
+            ended = supervise.supervise(store, run, stop, around=leader.around, facts=facts)
+        except claim.Claimed:
+            gone = _ended_owner(folder)
+            if not gone:
+                raise
+            ended = supervise.supervise(store, run, stop, around=leader.around, facts=facts, gone=gone)
+    finally:
+        meeting.say("stop")
+        meeting.close()
+    if ended.outcome != "done":
+        _go_on(store, run, here, spec["config"]["cluster"])
+    return ended.exit_code
+
+
+def _go_on(store: Store, run: str, here: Allocation, wishes: dict[str, Any]) -> None:
+    """Puts the job back into the queue where the policy says so."""
+    decision = policy.decide(
+        store.attempts(run), max_requeues=wishes["max_requeues"], retry_nodes=wishes["retry_nodes"]
+    )
+    log.warning("%s: %s", decision.action, decision.reason)
+    if decision.action == policy.STOP:
+        return
+
+    def note(away: Sequence[str]) -> None:
+        if decision.reason == "node failure":
+            for node in decision.exclude:
+                excluded.add(store.root, node, run, decision.reason)
+        store.event(
+            run, "requeued", job=here.job, restart=here.restart + 1, reason=decision.reason, excluded=list(away)
+        )
+
+    requeue.requeue(here, decision.exclude, note)
+
+
+def note_lost(store: Store, run: str) -> None:
+    """Completes the records of earlier attempts that were killed before they could: SLURM knows how they ended."""
+    for record in store.attempts(run):
+        if "ended" in record or not record.get("job"):
+            continue
+        number = str(record["job"]).partition("_")[0]
+        try:
+            rows = [row for row in accounting.attempts([number]) if row.job == record["job"]]
+        except (command.Unavailable, command.Refused):
+            return  # no accounting: how it ended stays unknown
+        if len(rows) <= record["restart"]:
+            continue
+        row = rows[record["restart"]]
+        attempt = store.folder(run) / "attempts" / f"{record['attempt']:03d}"
+        traces = evidence.Traces(
+            log=evidence.tail(attempt / "stdout.log"), state=row.state, status=row.exit_code
+        )  # fmt: skip
+        found = evidence.classify(traces)
+        lost = {"ended": now(), "outcome": "lost", "cause": found.name, "reason": found.line}
+        files.write_json(attempt / "attempt.json", {**record, **lost, "step": store.heartbeat(run).get("step", 0)})
+
+
+def _ended_owner(folder: Path) -> str:
+    """The job that owns the run, where accounting knows that it has ended; else ''. To be gone is no evidence."""
+    owner = claim.owner(folder)
+    if owner is None or owner.job.partition("@")[2] != claim.here().job.partition("@")[2]:
+        return ""
+    try:
+        rows = accounting.attempts([owner.job.partition("@")[0]])
+    except (command.Unavailable, command.Refused):
+        return ""
+    return owner.job if rows and rows[-1].ended else ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See the module."""
+    (name,) = arguments if arguments is not None else sys.argv[1:]
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    folder = Path(name).resolve()
+    try:
+        here = Allocation.read(os.environ)
+        if superseded(folder, here):
+            print(f"{folder.name}: superseded by a later submission; nothing to do")
+            return EXIT_DONE
+        return lead(folder, here) if here.rank == 0 else together.follow(folder, here)
+    except claim.Claimed as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_CLAIMED
+    except HarnessError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,118 @@
+"""Ray on one node of a job: `ray start --block` as a child that dies with us, and only that one is ever stopped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.supervise import die_with_parent
+from harness.trainer import environment as trainer_environment
+from harness.trainer import processes
+from harness.trainer.environment import Attempt
+
+UNWANTED = ("RAY_ADDRESS", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES")
+"""A stale address leads into somebody else's cluster; verl refuses the others, which SLURM sets for any GPU."""
+CPU_OBJECT_STORE_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """What Ray hands out on one node."""
+
+    cpus: int
+    gpus: int
+    object_store: int | None
+    """Bytes; None is Ray's own choice."""
+
+
+def size(verl: Mapping[str, Any], cpus: int) -> Size:
+    """From verl's config: on the CPU platform cores and GPUs are logical, else they are the job's."""
+    asked = verl.get("ray_kwargs", {}).get("ray_init", {})
+    gpus = int(verl["trainer"]["n_gpus_per_node"])
+    if trainer_environment.on_cpu(verl):
+        return Size(cpus=int(asked.get("num_cpus") or cpus), gpus=gpus, object_store=CPU_OBJECT_STORE_BYTES)
+    return Size(cpus=cpus, gpus=gpus, object_store=asked.get("object_store_memory"))
+
+
+@dataclass(frozen=True, slots=True)
+class RayNode:
+    """A running `ray start --block`."""
+
+    process: subprocess.Popen[bytes]
+    temp: Path
+    """Its own folder, short: Ray makes sockets below it."""
+    attempt: Path
+
+    @classmethod
+    def start(
+        cls, spec: Mapping[str, Any], attempt: Attempt, *, temp: Path, own: str, cpus: int, rank: int, head: str | None
+    ) -> RayNode:
+        """Starts a head, or joins the one at `head`.
+
+        Args:
+            spec: the frozen spec.
+            attempt: what is to run here.
+            temp: as `trainer.environment.make_ray_temp` makes it, with the job's token.
+            own: this node's address.
+            cpus: cores of the job on this node.
+            rank: names the log file.
+            head: address of the head, None to be it.
+        """
+        # The environment does not travel from the driver to other nodes: what workers need is set here.
+        extra = trainer_environment.variables(spec, attempt, temp, os.environ)
+        extra["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = "0"  # else every end takes 30 s longer
+        with (attempt.folder / f"ray.{rank}.log").open("ab") as log:
+            process = subprocess.Popen(
+                _command(size(spec["verl"], cpus), temp, own, head), env={**clean(os.environ, spec), **extra},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                preexec_fn=die_with_parent(signal.SIGKILL),
+            )  # fmt: skip
+        return cls(process, temp, attempt.folder)
+
+    def joined(self) -> str:
+        """Address of the cluster once this node belongs to it, '' before. Ray writes the file when it is up."""
+        try:
+            return (self.temp / "ray_current_cluster").read_text().strip()
+        except OSError:
+            return ""
+
+    def ended(self) -> bool:
+        """Whether it has gone; it never ends by itself."""
+        return self.process.poll() is not None
+
+    def end(self, seconds: float = 5.0) -> None:
+        """Ends this node's Ray and everything of the attempt that is left here, and removes its folder."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if not self.ended():
+                os.killpg(self.process.pid, number)
+            deadline = time.monotonic() + seconds
+            while not self.ended() and time.monotonic() < deadline:
+                time.sleep(0.05)
+        processes.end(self.attempt, grace=2.0, exclude=frozenset([os.getpid()]))
+        shutil.rmtree(self.temp, ignore_errors=True)
+
+
+def clean(environment: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, str]:
+    """The environment of a job without what misleads Ray or verl."""
+    # Ray refuses more logical GPUs than CUDA_VISIBLE_DEVICES lists.
+    unwanted = {*UNWANTED, *(("CUDA_VISIBLE_DEVICES",) if trainer_environment.on_cpu(spec["verl"]) else ())}
+    return {key: value for key, value in environment.items() if key not in unwanted}
+
+
+def _command(size: Size, temp: Path, own: str, head: str | None) -> list[str]:
+    role = ["--head", "--port=0", "--include-dashboard=False"] if head is None else [f"--address={head}"]
+    store = [f"--object-store-memory={size.object_store}"] if size.object_store else []
+    return [
+        sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *role, *store, f"--temp-dir={temp}",
+        f"--node-ip-address={own}", f"--num-cpus={size.cpus}", f"--num-gpus={size.gpus}", "--disable-usage-stats",
+        # No port is fixed or derived: the system picks them, so that jobs on one node cannot clash.
+        "--dashboard-agent-listen-port=0", "--min-worker-port=0", "--max-worker-port=0",
+    ]  # fmt: skip
