@@ -129,7 +129,7 @@ def title_lines(title: str, width: int = 32) -> list[str]:
         if lines and len(lines[-1]) + len(part) + 3 <= width:
             lines[-1] += f" · {part}"
         else:
-            lines += textwrap.wrap(part, width) or [""]
+            lines += textwrap.wrap(part, width)
     return lines
 
 

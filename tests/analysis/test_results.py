@@ -1,0 +1,162 @@
+"""Final scores, their comparison, the published numbers and the table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis import arms, published, results, tables
+from analysis import study as studies
+from analysis.tally import ALL
+from harness.errors import HarnessError
+
+
+@pytest.fixture(scope="module")
+def study(smoke):
+    return studies.of(smoke)
+
+
+@pytest.fixture(scope="module")
+def final(study):
+    return results.final(study, resamples=800)
+
+
+def test_estimates_are_the_plain_means(study, final):
+    for arm in final.arms:
+        for k in (1, 16):
+            curves = [study.tallies[run.id].curve(k)[40] for run in arm.runs]
+            assert final.cell(arm, ALL, k).interval.estimate == pytest.approx(np.mean(curves))
+    assert final.benchmarks == ("add_easy", "add_hard", ALL)
+    assert final.step == 40
+
+
+def test_the_baseline_arm_has_no_difference_and_others_are_adjusted(final):
+    base, *others = final.arms
+    assert final.against.label == base.label
+    assert final.cell(base, ALL, 1).difference is None
+    raw = [final.cell(arm, ALL, k).difference.p for k in final.ks for arm in others]
+    adjusted = [final.cell(arm, ALL, k).adjusted for k in final.ks for arm in others]
+    assert all(a >= p for a, p in zip(adjusted, raw, strict=True))
+    assert min(adjusted) == pytest.approx(min(1.0, len(raw) * min(raw)))
+
+
+def test_twice_the_same(study, final):
+    again = results.final(study, resamples=800)
+    assert {key: cell.interval for key, cell in again.cells.items()} == {
+        key: cell.interval for key, cell in final.cells.items()
+    }
+
+
+def test_an_unfinished_run_does_not_pull_the_others_back(smoke, tmp_path):
+    folder = tmp_path / "short"
+    target = folder / "outcomes" / "eval"
+    target.mkdir(parents=True)
+    source = smoke[0].folder / "outcomes" / "eval" / "step_000010.parquet"
+    (target / source.name).write_bytes(source.read_bytes())
+    short = replace(smoke[0], folder=folder, state="crashed")
+    found = results.final(studies.of([short, *smoke[1:]]), resamples=100)
+    assert found.step == 40
+    assert found.arms[0].seeds == 2
+    assert any("no evaluation at step 40" in note for note in found.notes)
+
+
+def test_no_outcomes_are_named(smoke):
+    with pytest.raises(HarnessError, match="none of 9 runs has evaluation outcomes"):
+        results.final(studies.of([replace(run, folder=None) for run in smoke]))
+
+
+def test_an_unknown_baseline_falls_back_and_says_so(study):
+    found = results.final(study, "rloo", resamples=50)
+    assert found.against is found.arms[0]
+    assert "no arm 'rloo'" in found.notes[0]
+
+
+def paper_arm(smoke, **changes):
+    config = {
+        "seed": 1, "model": {"name": "qwen3-8b-base", "path": "Qwen/Qwen3-8B-Base"},
+        "baseline": {"name": "mean", "mask": "both"}, "recipe": {"name": "dapo", "clip_high": 0.28},
+    }  # fmt: skip
+    for key, value in changes.items():
+        top, leaf = key.split("__")
+        config[top] = {**config[top], leaf: value}
+    return arms.group([replace(smoke[0], config=config)])[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "benchmark", "k", "value"),
+    [
+        ({}, "AIME25", 1, 32.71),
+        ({}, "math/aime_2024", 16, 71.23),
+        ({"baseline__name": "qae", "baseline__K": 0.4}, "aime24", 1, 48.23),
+        ({"baseline__name": "qae", "recipe__name": "kl_cov"}, "AMC23", 16, 96.25),
+        ({"recipe__clip_high": 0.22}, "AIME24", 1, 34.90),
+        ({"recipe__clip_high": 0.22}, "AIME25", 1, None),
+        ({"model__path": "/scratch/Qwen3-14B-Base", "model__name": "x", "baseline__name": "qae"}, "AIME25", 1, 46.88),
+        ({"baseline__name": "qae", "baseline__mask": "positive"}, "AIME25", 1, None),
+        ({"model__name": "tiny", "model__path": None}, "AIME25", 1, None),
+        ({"baseline__name": "rloo"}, "AIME25", 1, None),
+        ({}, "AIME25", 8, None),
+        ({}, "add_easy", 1, None),
+    ],
+)
+def test_published_values(smoke, changes, benchmark, k, value):
+    found = published.find(paper_arm(smoke, **changes), benchmark, k)
+    assert (None if found is None else found.value) == value
+
+
+def test_the_published_table_is_complete():
+    assert len(published.VALUES) == 8 * 6 + 4 + 4
+    assert len({(v.model, v.method, v.qae, v.benchmark, v.k, v.clip_high) for v in published.VALUES}) == 56
+
+
+def test_csv_holds_everything_and_reads_back(final):
+    rows = list(csv.DictReader(io.StringIO(tables.render(tables.table(final), "csv"))))
+    assert len(rows) == 3 * 6
+    row = next(r for r in rows if r["arm"].startswith("QAE K=0.4") and (r["benchmark"], r["k"]) == (ALL, "16"))
+    cell = final.cell(final.arms[1], ALL, 16)
+    assert float(row["percent"]) == pytest.approx(100 * cell.interval.estimate, abs=1e-3)
+    assert float(row["low"]) <= float(row["percent"]) <= float(row["high"])
+    assert float(row["relative_percent"]) == pytest.approx(100 * cell.difference.relative.estimate, abs=1e-3)
+    assert (row["seeds"], row["published"]) == ("3", "")
+
+
+def test_markdown_and_latex_and_html_have_a_row_an_arm(final):
+    content = tables.table(final)
+    assert tables.render(content, "md").count("\n| ") == 3
+    tex = tables.render(content, "tex")
+    assert tex.count(r"\\") == 2 + 3
+    assert r"QAE K=0.4 $\cdot$ tiny (0.3M) & 3 &" in tex
+    assert tables.render(content, "html").count("<tr>") == 2 + 3
+    with pytest.raises(HarnessError, match="valid: csv, html, md, tex"):
+        tables.render(content, "docx")
+
+
+def test_special_characters_are_escaped(final):
+    evil = replace(final.arms[0], label="a_b & <script>|50%")
+    content = replace(tables.table(final), arms=(evil, *final.arms[1:]))
+    assert r"a\_b \& <script>|50\%" in tables.render(content, "tex")
+    assert "<script>" not in tables.render(content, "html")
+    assert "\\|50%" in tables.render(content, "md")
+
+
+def test_a_star_needs_three_seeds(smoke):
+    """Two arms that differ as much as can be: with one seed there is no star, with three there is."""
+    cells = {}
+    for seeds in (1, 3):
+        chosen = [run for run in smoke if run.get("seed") <= seeds]
+        study = studies.of(chosen)
+        tallies = dict(study.tallies)
+        for run in study.arms[1].runs:
+            tallies[run.id] = replace(tallies[run.id], correct=tallies[run.id].n.copy())
+        for run in study.arms[0].runs:
+            tallies[run.id] = replace(tallies[run.id], correct=np.zeros_like(tallies[run.id].n))
+        content = tables.table(results.final(replace(study, tallies=tallies), resamples=500))
+        cells[seeds] = content.rows[1][-1]
+    assert not cells[1].significant
+    assert cells[3].significant
+    assert cells[3].points[0] == pytest.approx(100.0)
+    assert tables.change(cells[3]).endswith("*")
