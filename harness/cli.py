@@ -21,7 +21,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    from harness import report_text
+    from harness import estimates, report_text
     from harness.compose import project_folder
     from harness.plan import plan, summary
     from harness.store import Store
@@ -30,8 +30,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     project = project_folder()
     sweep = load(arguments.sweep)
     entries = plan(sweep, Store.default(project), project)
-    print(report_text.plan(sweep, entries))
-    print(f"\n{summary(entries)}")
+    print("\n\n".join([report_text.plan(sweep, entries), *estimates.lines(entries), summary(entries)]))
     return 0
 
 
@@ -78,12 +77,21 @@ def _why(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _data(arguments: argparse.Namespace) -> int:
+    from harness.compose import project_folder
+    from harness.data import command
+
+    print(command.run(arguments, project_folder()))
+    return 0
+
+
 VERBS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "plan": (_plan, "what `sweep` would do, and why; changes nothing"),
     "sweep": (_sweep, "apply a sweep: start what is missing, go on where it stopped, write the report"),
     "train": (_train, "one training here in the foreground, Hydra-style: train baseline=qae baseline.K=0.4"),
     "status": (_status, "the state of all runs, or of one sweep's"),
     "why": (_why, "what differs between two runs"),
+    "data": (_data, "training and evaluation sets: prepare NAME [--from FILE], show NAME 3, list"),
 }
 
 
@@ -99,7 +107,14 @@ def parser() -> argparse.ArgumentParser:
     made["status"].add_argument("sweep", nargs="?", help="only the runs of this sweep")
     made["why"].add_argument("a", help="run id, or the first digits of it")
     made["why"].add_argument("b", help="another")
+    _data_arguments(made["data"])
     return root
+
+
+def _data_arguments(parser: argparse.ArgumentParser) -> None:
+    from harness.data.command import add_arguments
+
+    add_arguments(parser)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

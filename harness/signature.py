@@ -12,6 +12,9 @@ from typing import Any
 
 from harness import reference
 from harness.compose import Composed
+from harness.data import catalogue
+from harness.data.check import refuse_repeated_file
+from harness.data.prepared import content
 from harness.errors import HarnessError
 from harness.settings import Settings
 
@@ -32,7 +35,8 @@ NOT_SCIENCE = (
     "*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*max_num_seqs", "*max_num_batched_tokens",
     "*torch_compile", "*enforce_eager", "*free_cache_engine", "*gradient_checkpointing", "*enable_chunked_prefill",
     "*enable_prefix_caching", "*load_format", "*nccl_timeout", "*timeout*", "*cudagraph_capture_sizes",
-    "*update_weights_bucket_megabytes", "data.val_batch_size", "*forward_prefetch", "*reshard_after_forward",
+    "*update_weights_bucket_megabytes", "*entropy_from_logits*", "*entropy_checkpointing",
+    "data.val_batch_size", "*forward_prefetch", "*reshard_after_forward",
     # has its own, canonical place in the signature
     "algorithm.qae.*", "trainer.total_training_steps", "trainer.test_freq", "trainer.val_before_train",
     "actor_rollout_ref.rollout.val_kwargs.*", "data.seed", "*.data_loader_seed", "*.rollout.seed", "*.fsdp_config.seed",
@@ -131,6 +135,8 @@ def _evaluation(settings: Settings, root: Path) -> dict[str, Any]:
         sets: dict[str, Any] = data_identity(evaluation.builtin)
     else:
         sets = {"files": _contents(evaluation.files, root, "evaluation.files")}
+        for name in evaluation.files:
+            refuse_repeated_file(root / os.path.expanduser(name), "evaluation.files")
     return {
         "sets": sets, "samples": evaluation.samples, "temperature": evaluation.temperature, "every": evaluation.every,
         "before_training": evaluation.before_training,
@@ -152,8 +158,10 @@ def _contents(files: Sequence[str], root: Path, key: str) -> list[str]:
         path = Path(os.path.expanduser(name))
         path = path if path.is_absolute() else root / path
         if not path.is_file():
-            raise HarnessError(f"{key}={name}: no such file ({path})")
-        digests.append(_digest(path))
+            known = path.suffix == ".parquet" and path.stem in catalogue.SOURCES
+            remedy = f": run `harness data prepare {path.stem}`" if known else ""
+            raise HarnessError(f"{key}={name}: no such file ({path}){remedy}")
+        digests.append(content(path))
     return digests
 
 

@@ -11,7 +11,7 @@ _AFTER_END = re.compile("|".join(re.escape(token) for token in _END_TOKENS))
 _THOUGHT = "</think>"
 
 _WRAPPED = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathit|mbox|emph|operatorname)\s*\{([^{}]*)\}")
-_SPACING = re.compile(r"\\[,!;:> ]|~|\\quad\b|\\qquad\b|\\displaystyle\b|\\left(?![a-zA-Z])|\\right(?![a-zA-Z])")
+_SPACING = re.compile(r"(?<!\\)\\[,!;:> ]|~|\\quad\b|\\qquad\b|\\displaystyle\b|\\left(?![a-zA-Z])|\\right(?![a-zA-Z])")
 _FORMULA = re.compile(r"\$\$?|\\[()\[\]]")
 _DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|\\degree\b|\\circ\b|°")
 _TAG = re.compile(r"</?[a-zA-Z][\w-]*>")
