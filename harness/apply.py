@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from harness import freeze, progress, provenance, report_text
+from harness import estimates, freeze, progress, provenance, report_text
 from harness.compose import compose, project_folder
 from harness.local import Job, LocalLauncher, Outcome
 from harness.machine import check, survey
@@ -29,7 +29,9 @@ def apply(name: str, *, report: bool = True, trainer: str = freeze.TRAINER) -> i
     stop = StopRequest()
     stop.install()
     entries = plan(sweep, store, project)
-    print(f"{report_text.plan(sweep, entries)}\n\n{summary(entries)}\n", flush=True)
+    told = [report_text.plan(sweep, entries), *estimates.lines(entries), summary(entries)]
+    print("\n\n".join(told) + "\n", flush=True)
+    estimates.check_budget(sweep, entries)
     freeze.freeze(sweep, entries, store, project, provenance.collect(project), trainer)
     # Runs that another process works on are waited for: the report is about all of them.
     jobs = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import quantile
+from harness.architecture import Architecture
 from harness.cluster import Cluster
-from harness.errors import HarnessError, check, nearest
+from harness.errors import HarnessError, check, check_choice, nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +45,8 @@ class Baseline:
             check(self.name == "qae", "baseline.K", self.K, f"baseline {self.name} has no K; use baseline=qae")
             check(0 < self.K < 1, "baseline.K", self.K, "K lies strictly between 0 and 1; the paper's default is 0.4")
         check(0 < self.reference_K < 1, "baseline.reference_K", self.reference_K, "lies strictly between 0 and 1")
-        for key, value, valid in (
-            ("mask", self.mask, quantile.MASKS),
-            ("interpolation", self.interpolation, quantile.INTERPOLATIONS),
-        ):
-            check(value in valid, f"baseline.{key}", value, nearest(str(value), valid))
+        check_choice("baseline.mask", self.mask, quantile.MASKS)
+        check_choice("baseline.interpolation", self.interpolation, quantile.INTERPOLATIONS)
 
     def rank(self, group_size: int) -> int | None:
         """The rank ceil(K*G) that decides an exact QAE run, None for every other baseline."""
@@ -77,12 +76,15 @@ class Resources:
     """GPUs a node; 0 runs on the CPU platform."""
     nodes: int = 1
     """Machines that one run spans."""
+    gpu_memory_gb: float = 80.0
+    """Memory of one GPU, GiB; the plan's estimate is held against it."""
 
     def __post_init__(self) -> None:
         check(self.cpus >= 1, "model.resources.cpus", self.cpus, "at least 1")
         check(self.memory_gb > 0, "model.resources.memory_gb", self.memory_gb, "more than 0")
         check(self.gpus >= 0, "model.resources.gpus", self.gpus, "0 or more")
         check(self.nodes >= 1, "model.resources.nodes", self.nodes, "at least 1")
+        check(self.gpu_memory_gb > 0, "model.resources.gpu_memory_gb", self.gpu_memory_gb, "more than 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,8 @@ class Model:
     """Name of a built-in model that is made on the spot; then `path` is filled in."""
     path: str | None = None
     """Folder or hub name of a Hugging Face model."""
+    architecture: Architecture | None = None
+    """Its shape, for estimates of memory and time; None: none are made."""
 
     def __post_init__(self) -> None:
         check(self.parameters > 0, "model.parameters", self.parameters, "a positive number")
@@ -209,8 +213,7 @@ class Tracking:
     """Further W&B tags."""
 
     def __post_init__(self) -> None:
-        valid = ("offline", "online", "none")
-        check(self.name in valid, "tracking.name", self.name, nearest(self.name, valid))
+        check_choice("tracking.name", self.name, ("offline", "online", "none"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +247,7 @@ class Settings:
         check(self.steps >= 1, "steps", self.steps, "at least 1")
         check(self.save_every >= 1, "save_every", self.save_every, "at least 1")
         check(self.keep_checkpoints >= 1, "keep_checkpoints", self.keep_checkpoints, "at least 1: runs resume from it")
-        check(self.platform in ("cuda", "cpu"), "platform", self.platform, nearest(self.platform, ("cuda", "cpu")))
+        check_choice("platform", self.platform, ("cuda", "cpu"))
         buffer, longest = self.data.overlong_buffer, self.data.max_response_length
         check(
             buffer is None or 1 <= buffer < longest, "data.overlong_buffer", buffer,
@@ -274,12 +277,17 @@ class Settings:
         return dataclasses.replace(self, model=dataclasses.replace(self.model, resources=resources))
 
 
+@functools.cache
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    return typing.get_type_hints(cls)  # it compiles the texts of the annotations: 1 ms a class
+
+
 def construct(cls: type[Any], values: Mapping[str, Any], where: str = "") -> Any:
     """Builds the dataclass `cls` from plain values, recursively.
 
     Raises: HarnessError naming the dotted key where one is unknown, missing or of the wrong type.
     """
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     names = [field.name for field in dataclasses.fields(cls)]
     dot = f"{where}." if where else ""
     if not isinstance(values, Mapping):
