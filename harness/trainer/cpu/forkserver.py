@@ -43,6 +43,7 @@ MODULES = (
 """What is imported by default. Not wandb: it makes a temporary folder on import and removes it when a process ends."""
 _HOST = "harness.trainer.cpu.forkhost"
 _LONGEST_SOCKET = 100  # bytes; the kernel's limit is 108
+_LONGEST_SHEBANG = 127  # bytes; of older kernels
 
 
 @dataclass(slots=True)
@@ -67,10 +68,8 @@ class ForkServer:
         if len(os.fsencode(folder)) > _LONGEST_SOCKET - len("/socket"):
             folder.rmdir()
             folder = Path(tempfile.mkdtemp(prefix="harness-fork-", dir="/tmp"))
-        stand_in = folder / "python"
-        command = shlex.join([sys.executable, "-I", "-S", forkclient.__file__])
-        stand_in.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-        stand_in.chmod(0o700)
+        (folder / "python").write_text(_stand_in())
+        (folder / "python").chmod(0o700)
         variables = dict(os.environ if environment is None else environment)
         variables.pop(forkclient.VARIABLE, None)
         # Listening from here on, so that a run that is started next finds the socket.
@@ -104,6 +103,16 @@ class ForkServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _stand_in() -> str:
+    """Content of an executable that runs `forkclient` with the Python of this process."""
+    direct = f"#!{sys.executable} -IS\n"
+    if len(direct) <= _LONGEST_SHEBANG and len(sys.executable.split()) == 1:
+        return direct + Path(forkclient.__file__).read_text(encoding="utf-8")
+    # The shell adds PWD and the like to the environment, which no harm is known of.
+    command = shlex.join([sys.executable, "-I", "-S", forkclient.__file__])
+    return f'#!/bin/sh\nexec {command} "$@"\n'
 
 
 def hand_over(module: str, arguments: Sequence[str]) -> None:
