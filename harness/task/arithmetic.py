@@ -1,8 +1,8 @@
 """Addition problems at two difficulties, in pure Python: what is asked, what is right, what a demonstration looks like.
 
-A response is an answer, or a scratch note, a separator and an answer: `47+38=` may be answered `75` (the carry is lost) or
-`15;85`. Demonstrations mix both habits, so a warm-started model has queries that it mostly fails (a carry, and no note) and
-queries that it mostly solves, and reinforcement can make it write more or less before it answers.
+A response is an answer, or a scratch note, a separator and an answer: `47+38=` may be answered `75` (the carry is
+lost) or `15;85`. Demonstrations mix both habits, so a warm-started model has queries that it mostly fails (a carry, and
+no note) and queries that it mostly solves, and reinforcement can make it write more or less before it answers.
 """
 
 from __future__ import annotations
@@ -62,8 +62,10 @@ def predicted(response: str) -> str:
 
 
 def demonstration(problem: Problem, rng: random.Random, note_share: float) -> str:
-    """A response as the warm start shows it: with probability `note_share` the note and the right answer, else the digits
-    added without the carry."""
+    """A response as the warm start shows it.
+
+    With probability `note_share` the note and the right answer, else the digits added without the carry.
+    """
     units = problem.a % 10 + problem.b % 10
     if rng.random() < note_share:
         return f"{units:02d}{rng.choice(SEPARATORS)}{problem.answer}"

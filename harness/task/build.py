@@ -13,7 +13,7 @@ from harness.task.identity import ARCHITECTURE, WARM_START
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-PAD, BEGIN, END = "<pad>", "<begin>", "<end>"
+PAD, BEGIN, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"  # Qwen's names: verl's agent loop asks for the last
 _VOCABULARY = 64
 _IGNORED = -100  # no loss there (torch's cross entropy)
 
