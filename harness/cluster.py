@@ -6,7 +6,7 @@ import re
 import shutil
 from dataclasses import dataclass, field
 
-from harness.errors import HarnessError, check, nearest
+from harness.errors import HarnessError, check, check_choice
 
 CLUSTERS = ("auto", "local", "slurm")
 OWNED = ("array", "job-name", "comment", "output", "error", "open-mode", "signal", "wrap", "chdir", "nodes", "time")
@@ -69,7 +69,7 @@ class Cluster:
     """Further sbatch parameters, such as {reservation: team, mail-type: END}."""
 
     def __post_init__(self) -> None:
-        check(self.name in CLUSTERS, "cluster.name", self.name, nearest(self.name, CLUSTERS))
+        check_choice("cluster.name", self.name, CLUSTERS)
         check(self.hang_minutes > 0, "cluster.hang_minutes", self.hang_minutes, "more than 0")
         check(self.memory_gb is None or self.memory_gb > 0, "cluster.memory_gb", self.memory_gb, "more than 0")
         least = (

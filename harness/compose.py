@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import reference
+from harness import interpolation, reference
 from harness.errors import HarnessError, nearest
 from harness.settings import Settings, construct, to_plain
 
@@ -60,66 +60,68 @@ def compose(overrides: Sequence[str]) -> Composed:
 
     Raises: HarnessError naming the override or the file, and the nearest valid name.
     """
-    from omegaconf import OmegaConf
-
     parsed = [_parse(text) for text in overrides]
     choices = tuple(o.text for o in parsed if o.key in groups())
-    tree = OmegaConf.create(_compose_groups(choices))
-    known = _flat(tree)
-    owners = _owners(tree.get(VERL) or {})
-    extra: dict[str, Any] = {}
+    base = _base(choices)
+    tree, extra = reference.laid_over(base.tree, {}), dict[str, Any]()
     for o in parsed:
         if o.key in groups():
             continue
-        if o.key in owners:
+        if o.key in base.owners:
             # verl's group size, learning rate and so on are also settings of ours: one value, whichever name is used
-            OmegaConf.update(tree, owners[o.key], o.value)
+            _set(tree, base.owners[o.key], o.value)
         elif o.key.startswith(f"{VERL}."):
             _check_not_group(o)
             _set(extra, o.key[len(VERL) + 1 :], o.value)
         else:
-            _check_key(o, known)
-            OmegaConf.update(tree, o.key, o.value, merge=True)
-    settings = construct(Settings, _resolved(tree, keep_verl=False)).placed()
+            _check_key(o, base.known)
+            _set(tree, o.key, o.value)
+    ours = {key: value for key, value in tree.items() if key not in (VERL, *_HYDRA_ONLY)}
+    settings = construct(Settings, interpolation.resolve(ours, ours)).placed()
     # The typed settings go back in, so that verl's values see the defaults of settings nobody mentioned.
-    plain = _resolved(OmegaConf.create({**to_plain(settings), VERL: tree.get(VERL) or {}}), keep_verl=True)
-    asked = reference.laid_over(plain[VERL], extra)
+    verl = tree.get(VERL) or {}
+    asked = reference.laid_over(interpolation.resolve(verl, {**to_plain(settings), VERL: verl}), extra)
     _check_verl(asked, parsed, choices)
     asked.setdefault("trainer", {})["experiment_name"] = settings.label
     asked.setdefault("harness", {})["reference_K"] = settings.baseline.K or settings.baseline.reference_K
     return Composed(settings, asked, tuple(overrides))
 
 
-def _owners(verl: Any) -> dict[str, str]:
-    """verl keys whose value in conf/ is just `${setting}`, and that setting."""
-    from omegaconf import OmegaConf
+def forget() -> None:
+    """Forgets what was read from conf/: for a process in which its files change."""
+    for cached in (groups, _base, _compose_groups):
+        cached.cache_clear()
 
-    plain = OmegaConf.to_container(verl, resolve=False) if verl else {}
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What the chosen groups alone give; the same for all runs of a grid that choose them."""
+
+    tree: Mapping[str, Any]
+    """Values, interpolations unresolved; read-only."""
+    known: frozenset[str]
+    """Every key that an override may set, verl's apart."""
+    owners: Mapping[str, str]
+    """verl keys whose value in conf/ is just `${setting}`, and that setting."""
+
+
+@functools.cache
+def _base(choices: tuple[str, ...]) -> _Base:
+    tree = _compose_groups(choices)
+    keys = {k for k in reference.flat_keys(tree) if k.split(".")[0] not in (VERL, *_HYDRA_ONLY)}
     owners = {}
-    for key, value in reference.flat_items(_plain(plain), f"{VERL}."):
+    for key, value in reference.flat_items(tree.get(VERL) or {}, f"{VERL}."):
         match = re.fullmatch(r"\$\{([\w.]+)\}", value) if isinstance(value, str) else None
         if match:
             owners[key] = match.group(1)
-    return owners
-
-
-def _resolved(tree: Any, *, keep_verl: bool) -> dict[str, Any]:
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    if not keep_verl:
-        tree = OmegaConf.masked_copy(tree, [k for k in tree if k not in (VERL, *_HYDRA_ONLY)])
-    try:
-        plain = OmegaConf.to_container(tree, resolve=True)
-    except OmegaConfBaseException as error:
-        raise HarnessError(f"conf/: {str(error).splitlines()[0]}") from None
-    return _plain(plain)
+    return _Base(tree, frozenset(keys | _typed_keys(Settings, "")), owners)
 
 
 def _plain(tree: Any) -> dict[str, Any]:
     return {str(key): value for key, value in tree.items()} if isinstance(tree, dict) else {}
 
 
+@functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> _Override:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import OverrideType
@@ -181,14 +183,6 @@ def _fresh_hydra(global_hydra: Any) -> Iterator[None]:
         global_hydra.instance().hydra = before
 
 
-def _flat(tree: Any) -> set[str]:
-    from omegaconf import OmegaConf
-
-    plain = OmegaConf.to_container(tree, resolve=False)
-    keys = set(reference.flat_keys(_plain(plain)))
-    return {k for k in keys if k.split(".")[0] not in (VERL, *_HYDRA_ONLY)} | _typed_keys(Settings, "")
-
-
 def _typed_keys(cls: Any, prefix: str) -> set[str]:
     """Every dotted key that the settings have, whether or not a file of conf/ mentions it."""
     import dataclasses
@@ -202,7 +196,7 @@ def _typed_keys(cls: Any, prefix: str) -> set[str]:
     return keys
 
 
-def _check_key(override: _Override, known: set[str]) -> None:
+def _check_key(override: _Override, known: Collection[str]) -> None:
     if override.key in known:
         return
     values = {k for k in known if k not in groups()}
@@ -228,7 +222,9 @@ def _set(tree: dict[str, Any], key: str, value: Any) -> None:
         if not isinstance(inner, dict):
             inner = tree[name] = {}
         tree = inner
-    tree[last] = value
+    there = tree.get(last)
+    both = isinstance(value, Mapping) and isinstance(there, Mapping)
+    tree[last] = reference.laid_over(there, value) if both else value  # type: ignore[arg-type]
 
 
 def _check_verl(asked: Mapping[str, Any], parsed: Sequence[_Override], choices: Sequence[str]) -> None:

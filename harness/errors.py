@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class HarnessError(Exception):
@@ -18,6 +18,12 @@ def check(ok: bool, key: str, value: object, remedy: str) -> None:
     """Raises: HarnessError naming the setting, its value and the remedy, unless it is in order."""
     if not ok:
         raise HarnessError(f"{key}={value}: {remedy}")
+
+
+def check_choice(key: str, value: object, valid: Collection[str]) -> None:
+    """Raises: HarnessError with the nearest valid value, unless it is one of them."""
+    if value not in valid:
+        raise HarnessError(f"{key}={value}: {nearest(str(value), valid)}")
 
 
 def nearest(word: str, valid: Iterable[str], n: int = 3) -> str:

@@ -287,7 +287,7 @@ def construct(cls: type[Any], values: Mapping[str, Any], where: str = "") -> Any
 
     Raises: HarnessError naming the dotted key where one is unknown, missing or of the wrong type.
     """
-    hints = _hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     names = [field.name for field in dataclasses.fields(cls)]
     dot = f"{where}." if where else ""
     if not isinstance(values, Mapping):

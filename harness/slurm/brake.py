@@ -35,10 +35,8 @@ def verdict(ends: Sequence[End], stop_after: int) -> str:
     causes = {end.cause for end in counted}
     if len(causes) > 1:
         return ""
-    return (
-        f"withheld: the first {len(counted)} runs of the sweep failed with {causes.pop()!r} ({counted[0].run}); mend it, "
-        "then apply the sweep again"
-    )
+    what = f"the first {len(counted)} runs of the sweep failed with {causes.pop()!r} ({counted[0].run})"
+    return f"withheld: {what}; mend it, then apply the sweep again"
 
 
 def pull(store: Store, sweep: str, stop_after: int) -> list[str]:

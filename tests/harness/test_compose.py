@@ -86,14 +86,14 @@ def test_a_wrong_verl_key_in_conf_names_its_file(tmp_path, monkeypatch):
     recipe = tmp_path / "conf" / "recipe" / "grpo.yaml"
     recipe.write_text(recipe.read_text().replace("entropy_coeff", "entropie_coeff"))
     monkeypatch.setattr(module, "project_folder", lambda: tmp_path)
-    module._compose_groups.cache_clear()
+    module.forget()
     try:
         with pytest.raises(
             HarnessError, match=r"entropie_coeff: .*\(set in conf/recipe/grpo.yaml\); did you mean .*entropy_coeff"
         ):
             compose([])
     finally:
-        module._compose_groups.cache_clear()
+        module.forget()
 
 
 def test_hydras_global_state_is_left_as_it_was():

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+from omegaconf import OmegaConf
+
+from harness import interpolation
+from harness.compose import _compose_groups, compose
+from harness.errors import HarnessError
+from harness.settings import to_plain
+
+TREE = {
+    "a": 1, "b": {"c": "${a}", "d": "x${a}y${b.e}", "e": None, "f": ["${b.c}", {"g": "${h}"}]}, "h": {"i": "${a}"},
+    "j": "${h}", "k": 1.5, "l": True, "m": "plain $ text",
+}  # fmt: skip
+
+
+def by_omegaconf(tree):
+    return OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+
+
+def test_the_same_as_omegaconf():
+    assert interpolation.resolve(TREE, TREE) == by_omegaconf(TREE)
+    assert interpolation.resolve(TREE["b"], TREE) == by_omegaconf(TREE)["b"]
+
+
+def test_all_of_conf_resolves_as_omegaconf_does():
+    tree = {**to_plain(compose([]).settings), "verl": _compose_groups(())["verl"]}
+    assert interpolation.resolve(tree, tree) == by_omegaconf(tree)
+
+
+def test_what_goes_beyond_is_left_to_omegaconf(monkeypatch):
+    monkeypatch.setenv("WHERE", "here")
+    tree = {"a": "${oc.env:WHERE}", "b": {"c": "${.d}", "d": 2, "e": r"\${a}"}}
+    assert interpolation.resolve(tree, tree) == {"a": "here", "b": {"c": 2, "d": 2, "e": "${a}"}}
+    assert interpolation.resolve(tree["b"], tree) == {"c": 2, "d": 2, "e": "${a}"}
+
+
+@pytest.mark.parametrize("tree", [{"a": "${b}"}, {"a": "${a}"}, {"a": "x${a.b}"}])
+def test_a_missing_key_is_named(tree):
+    with pytest.raises(HarnessError, match="conf/: "):
+        interpolation.resolve(tree, tree)
