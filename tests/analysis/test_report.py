@@ -1,0 +1,285 @@
+"""The page: self-contained, says only what the intervals support, warns of what is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from analysis import cli, report, results
+from analysis import study as studies
+from analysis.bootstrap import Interval
+from analysis.chart import Axis, Chart, Curve, Panel
+from analysis.health import Health
+from analysis.paired import Difference
+from analysis.report import build, cards, interactive, summary
+from analysis.report.cautions import cautions
+from analysis.results import Cell
+from harness.errors import HarnessError
+
+
+class Page(HTMLParser):
+    """Collects what a test asks for; a tag closed in the wrong order is an error."""
+
+    VOID = {"meta", "link", "br", "rect", "line", "img", "hr", "input"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.text, self.links, self.plots, self.sources = [], [], [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.links += [found["href"]] if tag == "a" else []
+        self.sources += [value for key, value in found.items() if key == "src"]
+        self.sources += [found["href"]] if tag == "link" else []
+        if "plot" in (found.get("class") or "").split():
+            self.plots.append((found["data-chart"], int(found["data-panel"])))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+    @property
+    def words(self):
+        return re.sub(r"\s+", " ", " ".join(self.text))
+
+
+@pytest.fixture(scope="module")
+def written(smoke, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports") / "smoke"
+    report.write("smoke", smoke, folder, question="Does it <hold>?", missing=("QAE K=0.9, tiny, seed 1",),
+                 figures=False)  # fmt: skip
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(written):
+    return Page((written / "index.html").read_text())
+
+
+def test_names_no_other_file_or_address(written, page):
+    assert page.sources == ["data:,"]
+    text = (written / "index.html").read_text()
+    assert "default-src 'none'" in text
+    outside = [link for link in page.links if not link.startswith(("#", "figures/", "table.", "../"))]
+    assert outside == []
+    assert len(text) < 15_000_000
+
+
+def test_every_link_leads_somewhere(written, page):
+    ids = set(re.findall(r' id="([^"]+)"', (written / "index.html").read_text()))
+    for link in page.links:
+        if not link.startswith("figures/"):  # those are checked where they are drawn
+            assert link[1:] in ids if link.startswith("#") else (written / link).exists(), link
+
+
+def test_every_plot_has_its_data(written, page):
+    text = (written / "index.html").read_text()
+    data = json.loads(re.search(r'id="charts">(.*?)</script>', text, re.S)[1])
+    assert {key for key, _ in page.plots} == set(data)
+    for key, number in page.plots:
+        spec = data[key][number]
+        assert spec["data"]
+        assert spec["layout"]["xaxis"]["title"]["text"] or spec["layout"]["yaxis"]["title"]["text"]
+    for key in ("entropy", "zero_share", "pass_at_k", "entropy_by_sign", "advantage_shares", "k_sensitivity",
+                "query_weights", "words", "tokens", "outcome_map", "paired_differences"):  # fmt: skip
+        assert key in data
+
+
+def test_holds_what_a_reviewer_asks_for(page):
+    for part in (
+        "Does it <hold>?", "Every arm has at least 3 seeds", "Entropy collapsed in 3 of 3 runs of mean (GRPO)",
+        "QAE K=0.4 · tiny (0.3M) · 3 seeds", "collapsed from step", "012345678901", "verl 0.9.1", "arithmetic/1",
+        "baseline.K", "1 planned runs have no folder yet", "One-sided masks", "sweep baseline.mask",
+    ):  # fmt: skip
+        assert part in page.words, part
+
+
+def test_tables_lie_beside_the_page(written):
+    assert "pass@16" in (written / "table.md").read_text()
+
+
+@pytest.mark.slow
+def test_figure_files_of_every_chart_are_linked_and_exist(smoke, tmp_path):
+    page = Page(report.write("smoke", smoke, tmp_path).read_text())
+    linked = [link for link in page.links if link.startswith("figures/")]
+    assert len(linked) == 3 * len({key for key, _ in page.plots})
+    for link in linked:
+        assert (tmp_path / link).stat().st_size > 2000
+
+
+def test_unchanged_figures_are_not_drawn_again(smoke, tmp_path):
+    study = studies.of(smoke)
+    drawn = build._training(study)[1:3]
+    assert build.save_figures(drawn, tmp_path) == ["zero_share", "pass_at_k"]
+    assert build.save_figures(drawn, tmp_path) == []
+    (tmp_path / "zero_share.svg").unlink()
+    assert build.save_figures(drawn, tmp_path) == ["zero_share"]
+    (tmp_path / "drawn.json").write_text("{torn")
+    assert build.save_figures(drawn[:1], tmp_path) == ["zero_share"]
+
+
+def test_text_from_a_run_cannot_become_markup(smoke, tmp_path):
+    evil = "</script><script>alert(1)</script>"
+    runs = [
+        replace(run, label=evil, notes=(evil,), config={**run.config, "model": {"name": evil}}) for run in smoke[:3]
+    ]
+    text = report.write(evil, runs, tmp_path, figures=False).read_text()
+    assert evil not in text
+    assert "alert(1)" in Page(text).words
+
+
+def cell(low, high, adjusted, seeds=3, estimate=None):
+    middle = (low + high) / 2 if estimate is None else estimate
+    d = Difference(Interval(middle, low, high, seeds, 30), None, adjusted, 0.01, 0.03)
+    return Cell(Interval(0.5, 0.4, 0.6, seeds, 30), d, adjusted)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (cell(0.01, 0.05, 0.01), True),
+        (cell(-0.05, -0.01, 0.01), True),
+        (cell(-0.01, 0.05, 0.01), False),  # the interval holds zero
+        (cell(0.01, 0.05, 0.06), False),  # the family does not
+    ],
+)
+def test_a_difference_is_claimed_only_if_interval_and_family_exclude_zero(found, said):
+    assert summary.shown(found) is said
+
+
+def final_with(smoke, seeds, found):
+    chosen = [run for run in smoke if run.get("seed") <= seeds]
+    final = results.final(studies.of(chosen), resamples=50)
+    arm = final.arms[1]
+    return replace(final, cells={**final.cells, (arm.key, final.primary, 1): found})
+
+
+def test_the_sentence_of_a_shown_difference_names_size_interval_and_scope(smoke):
+    text = summary.accuracy(final_with(smoke, 3, cell(0.01, 0.05, 0.01)), 1)[0]
+    assert text.startswith("QAE K=0.4 is 3.0 points above mean (GRPO) in pass@1 over 2 benchmarks")
+    assert "+1.0 to +5.0" in text
+    assert "3 seeds or more an arm" in text
+    below = summary.accuracy(final_with(smoke, 3, cell(-0.05, -0.01, 0.01)), 1)[0]
+    assert "3.0 points below" in below
+
+
+def test_below_three_seeds_the_sentence_is_about_these_runs_only(smoke):
+    final = final_with(smoke, 1, cell(0.01, 0.05, 0.01, seeds=1))
+    assert "no claim about the method" in summary.accuracy(final, 1)[0]
+    assert "no claim about the method follows" in summary.seeds(studies.of(smoke[:1]))
+
+
+def test_no_shown_difference_is_said_as_such(smoke):
+    text = " ".join(summary.accuracy(final_with(smoke, 3, cell(-0.03, 0.05, 0.4)), 1))
+    assert "No difference in pass@1" in text
+    assert "QAE K=0.4 (+1.0 points, -3.0 to +5.0)" in text
+
+
+def test_entropy_sentences_count_runs(smoke):
+    study = studies.of(smoke)
+    steady = {run.id: Health(verdict="steady") for run in smoke}
+    assert summary.entropy(study, steady) == ["No run's entropy collapsed or exploded by the stated rules."]
+    one = {**steady, study.arms[2].runs[0].id: Health(verdict="exploded", began=12)}
+    assert summary.entropy(study, one) == ["Entropy exploded in 1 of 3 runs of QAE K=0.6 (from step 12)."]
+
+
+def test_cautions(smoke):
+    runs = [run for run in smoke if not (run.get("baseline.K") == 0.6 and run.get("seed") == 2)]
+    runs[0] = replace(runs[0], state="failed", notes=("lost 3 rows",), history=runs[0].history.iloc[:10])
+    found = cautions(studies.of(runs), None, missing=["a", "b"])
+    text = "\n".join(found)
+    for part in (
+        "below 3 seeds no claim about a method is possible: QAE K=0.6 · tiny (0.3M) has 2", "2 planned runs",
+        "QAE K=0.6 · tiny (0.3M) lacks seed 2", "is failed at step 9", "unequal steps: the longest run has 40",
+        "lost 3 rows",
+    ):  # fmt: skip
+        assert part in text, part
+    assert cautions(studies.of(smoke), None) == []
+
+
+def test_a_note_of_many_runs_is_one_line(smoke):
+    noted = [replace(run, notes=("no W&B file: read from the other log",)) for run in smoke]
+    [line] = cautions(studies.of(noted), None)
+    assert line.startswith("9 runs (")
+    assert "and 3 more" in line
+
+
+def test_a_sweep_without_outcomes_still_has_its_curves(smoke, tmp_path):
+    page = Page(report.write("bare", [replace(r, folder=None) for r in smoke], tmp_path, figures=False).read_text())
+    assert ("entropy", 0) in page.plots
+    assert "There are no evaluation outcomes" in page.words
+    assert not (tmp_path / "table.csv").exists()
+
+
+def test_runs_that_logged_nothing_are_no_crash(smoke, tmp_path):
+    empty = [replace(run, history=run.history.iloc[:0][["step"]], folder=None, state="running") for run in smoke[:2]]
+    page = Page(report.write("fresh", empty, tmp_path, figures=False).read_text())
+    assert "Not drawn" in page.words
+    assert "has the metric 'actor/entropy'" in page.words
+
+
+def test_no_runs_are_refused(tmp_path):
+    with pytest.raises(HarnessError, match="no runs"):
+        report.write("nothing", [], tmp_path)
+
+
+def test_arrays_are_packed_without_loss_for_a_plot():
+    values = np.array([0.1, np.nan, np.inf, 3.0])
+    packed = interactive.packed(values)
+    back = np.frombuffer(__import__("base64").b64decode(packed["bdata"]), dtype="<f4")
+    assert back == pytest.approx([0.1, np.nan, np.nan, 3.0], nan_ok=True, rel=1e-6)
+
+
+def test_too_many_points_are_thinned_and_the_page_says_so():
+    x = np.arange(1000.0)
+    lines = tuple(Curve(x=x, y=x, name="a", color="#000000") for _ in range(400))
+    panel = Panel(x=Axis(label="x"), y=Axis(label="y"), marks=lines)
+    chart = Chart(key="k", title="t", caption="c", panels=(panel,))
+    assert interactive.stride(panel) == 3
+    [plot] = interactive.plots(chart)
+    assert sum(len(trace["x"]["bdata"]) for trace in plot["data"]) < 400 * 1000 * 4 * 4 / 3 / 2.5
+    assert "every 3th point" in cards.html(chart) or "every 3rd point" in cards.html(chart)
+
+
+def test_the_verb_reads_w_and_b_files_and_writes_where_it_is_told(smoke_root, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HARNESS_RUNS", str(smoke_root))
+    monkeypatch.setenv("QAE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["report", "smoke", "--no-figures", "--against", "QAE K=0.4"]) == 0
+    path = tmp_path / "reports" / "smoke" / "index.html"
+    assert capsys.readouterr().out.strip() == "reports/smoke/index.html"
+    words = Page(path.read_text()).words
+    assert "Change against QAE K=0.4" in words
+    assert "curves from local" in words
+    assert "offline-run-" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["smokee"], "did you mean smoke"), (["smoke", "--against", "maen"], "did you mean mean"),
+     (["smoke", "--source", "locl"], "local"), (["smoke", "--filter", "seed=99"], "99")],
+)  # fmt: skip
+def test_mistakes_are_one_line_and_exit_code_2(smoke_root, tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.setenv("HARNESS_RUNS", str(smoke_root))
+    monkeypatch.setenv("QAE_CACHE", str(tmp_path / "cache"))
+    assert cli.main(["report", *arguments, "--out", str(tmp_path / "out")]) == 2
+    captured = capsys.readouterr().err
+    assert captured.startswith("error: ")
+    assert captured.count("\n") == 1
+    assert said in captured
+    assert not (tmp_path / "out").exists()
