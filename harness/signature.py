@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import hashlib
 import json
 import os
@@ -172,10 +173,20 @@ def _digest(path: Path) -> str:
 
 def _verl(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What the run asks of verl beyond verl's defaults, without what does not decide its science; flat and sorted."""
-    defaults = dict(reference.flat_items(reference.load()))
+    defaults = _defaults()
     kept = {
         key: value
         for key, value in reference.flat_items(asked)
-        if not any(fnmatch.fnmatchcase(key, pattern) for pattern in NOT_SCIENCE) and defaults.get(key) != value
+        if (key not in defaults or defaults[key] != value) and _decides(key)
     }
     return dict(sorted(kept.items()))
+
+
+@functools.cache
+def _defaults() -> dict[str, Any]:
+    return dict(reference.flat_items(reference.load()))
+
+
+@functools.cache
+def _decides(key: str) -> bool:
+    return not any(fnmatch.fnmatchcase(key, pattern) for pattern in NOT_SCIENCE)
