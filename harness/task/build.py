@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.task import arithmetic
 from harness.task.arithmetic import Problem
-from harness.task.identity import ARCHITECTURE, WARM_START
+from harness.task.identity import ARCHITECTURE, SPECIAL_TOKENS, WARM_START
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-PAD, BEGIN, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"  # Qwen's names: verl's agent loop asks for the last
+PAD, BEGIN, END = SPECIAL_TOKENS
 _VOCABULARY = 64
 _IGNORED = -100  # no loss there (torch's cross entropy)
 

@@ -22,6 +22,9 @@ ARCHITECTURE: dict[str, dict[str, int]] = {
 }  # fmt: skip
 """Qwen3 architectures of about 0.3 and 1 million parameters."""
 
+SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+"""Padding, begin and end, by Qwen's names: verl's agent loop asks for the last."""
+
 WARM_START: dict[str, dict[str, Any]] = {
     "tiny": {"steps": 400, "batch": 32, "learning_rate": 3e-3, "note_share": 0.5, "seed": 0},
     "small": {"steps": 250, "batch": 32, "learning_rate": 2e-3, "note_share": 0.5, "seed": 0},
@@ -33,7 +36,12 @@ def model_identity(name: str) -> dict[str, Any]:
     """Architecture and warm start of a built-in model. Raises: HarnessError for an unknown name."""
     if name not in ARCHITECTURE:
         raise HarnessError(f"model.builtin={name}: {nearest(name, ARCHITECTURE)}")
-    return {"builtin": name, "architecture": ARCHITECTURE[name], "warm_start": {**WARM_START[name], "task": _digest()}}
+    return {
+        "builtin": name,
+        "architecture": ARCHITECTURE[name],
+        "tokens": [*SPECIAL_TOKENS, arithmetic.CHARACTERS],
+        "warm_start": {**WARM_START[name], "task": _digest()},
+    }
 
 
 def data_identity(name: str) -> dict[str, Any]:
