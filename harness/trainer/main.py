@@ -9,18 +9,19 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import shutil
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from harness.errors import HarnessError
 from harness.files import read_json
-from harness.trainer import environment, processes, tracking
+from harness.trainer import environment, joined, processes, tracking
+from harness.trainer.cpu import forkserver
 from harness.trainer.environment import Attempt
 from harness.trainer.records import Records
 
@@ -38,21 +39,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         attempt = _attempt(options.run_dir, options.attempt)
         spec = read_spec(attempt.run_dir)
-        return run(spec, attempt, grace=options.grace, fork_server=options.fork_server)
+        if options.fork_server and environment.on_cpu(spec["verl"]):
+            os.environ[environment.FORK_SERVER] = options.fork_server
+        os.environ.update(environment.shared_variables(spec, os.environ))
+        # Does not return where a fork server runs the rest, from the top, in a process that has imported everything.
+        forkserver.hand_over("harness.trainer.main", sys.argv[1:] if arguments is None else arguments)
+        return run(spec, attempt, grace=options.grace)
     except HarnessError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
-def run(spec: Mapping[str, Any], attempt: Attempt, grace: float = 60.0, fork_server: str | None = None) -> int:
+def run(spec: Mapping[str, Any], attempt: Attempt, grace: float = 60.0) -> int:
     """Trains, and leaves no process and no temporary folder behind."""
     attempt.folder.mkdir(parents=True, exist_ok=True)
-    ray_temp = environment.make_ray_temp(attempt)
-    os.environ.update(environment.variables(spec, attempt, ray_temp, os.environ, fork_server))
-    _stop_on_signals(attempt, grace)
+    cluster = joined.given(os.environ)
+    if cluster is None:
+        environment.forget_ray_temps(attempt)
+        ray_temp = environment.make_ray_temp(attempt)
+        environment.remember_ray_temp(attempt, ray_temp)
+    else:
+        ray_temp = cluster.temp
+    os.environ.update(environment.variables(spec, attempt, ray_temp, os.environ))
+    stop_on_signals = partial(_stop_on_signals, attempt, grace, alone=cluster is None)
+    stop_on_signals()
     Records(folder=attempt.run_dir, attempt=attempt.number).beat("start", 0)
     try:
-        _train(spec, attempt, ray_temp)
+        _train(spec, attempt, ray_temp, cluster, after_start=stop_on_signals)  # Ray puts its own handlers there
         return 0
     except HarnessError:
         raise
@@ -63,7 +76,7 @@ def run(spec: Mapping[str, Any], attempt: Attempt, grace: float = 60.0, fork_ser
         logger.exception("attempt %d failed", attempt.number)
         return 1
     finally:
-        _clean_up(attempt, ray_temp)
+        _clean_up(attempt, alone=cluster is None)
 
 
 def read_spec(run_dir: Path) -> dict[str, Any]:
@@ -84,21 +97,30 @@ def read_spec(run_dir: Path) -> dict[str, Any]:
     return spec
 
 
-def _train(spec: Mapping[str, Any], attempt: Attempt, ray_temp: Path) -> None:
+def _train(
+    spec: Mapping[str, Any],
+    attempt: Attempt,
+    ray_temp: Path,
+    cluster: joined.Cluster | None,
+    after_start: Callable[[], None],
+) -> None:
     # Imported late: the environment has to be complete before Ray and verl are.
     from harness.trainer import runner
 
-    runner.train(runner.build_config(spec, attempt, ray_temp))
+    config = runner.build_config(spec, attempt, ray_temp)
+    if cluster is not None:
+        joined.join(config, cluster)
+    runner.train(config, after_start)
 
 
-def _stop_on_signals(attempt: Attempt, grace: float) -> None:
+def _stop_on_signals(attempt: Attempt, grace: float, *, alone: bool) -> None:
     """The first SIGTERM or SIGINT asks the trainer to end after its step; the second, or the grace time, ends it."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if attempt.stop_file.exists():
-            _end_by_force(attempt)
+            _end_by_force(attempt, alone=alone)
         attempt.stop_file.touch()
-        timer = threading.Timer(grace, _end_by_force, [attempt])
+        timer = threading.Timer(grace, _end_by_force, [attempt], {"alone": alone})
         timer.daemon = True
         timer.start()
 
@@ -106,23 +128,26 @@ def _stop_on_signals(attempt: Attempt, grace: float) -> None:
     signal.signal(signal.SIGINT, handle)
 
 
-def _end_by_force(attempt: Attempt) -> None:
+def _end_by_force(attempt: Attempt, *, alone: bool) -> None:
     flusher = threading.Thread(target=tracking.finish_service, daemon=True)
     flusher.start()
     flusher.join(timeout=FLUSH_SECONDS)
-    processes.end(attempt.folder, grace=3.0, exclude=frozenset([os.getpid()]))
+    if alone:  # else the processes are the job's
+        processes.end(attempt.folder, grace=3.0, exclude=frozenset([os.getpid()]))
     os._exit(FORCED)
 
 
-def _clean_up(attempt: Attempt, ray_temp: Path) -> None:
+def _clean_up(attempt: Attempt, *, alone: bool) -> None:
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         ray.shutdown()
     tracking.finish_service()
+    if not alone:
+        return
     left = processes.end(attempt.folder, exclude=frozenset([os.getpid()]))
     if left:
         logger.warning("%d processes outlived Ray and were ended", len(left))
-    shutil.rmtree(ray_temp, ignore_errors=True)
+    environment.forget_ray_temps(attempt)
 
 
 def _attempt(run_dir: Path, number: int) -> Attempt:

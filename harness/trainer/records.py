@@ -1,8 +1,8 @@
 """The files that a run leaves in its folder while it trains.
 
-    heartbeat.json                              rewritten at the start and after every step
-    metrics.jsonl                               one line a step
-    outcomes/{train,eval,tokens}/step_000012.parquet
+heartbeat.json                              rewritten at the start and after every step
+metrics.jsonl                               one line a step
+outcomes/{train,eval,tokens}/step_000012.parquet
 """
 
 from __future__ import annotations

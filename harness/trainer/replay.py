@@ -7,6 +7,7 @@ it picks groups from a set and refills while others are in flight, so that which
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -92,7 +93,7 @@ class OrderedReplayBuffer(ReplayBuffer):
         )
 
     def _wait_until_settled(self, partition_id: str) -> None:
-        last_report = 0.0
+        last_report = time.time()
         while True:
             self._sync_metadata_from_transfer_queue()
             if not self.pending_keys[partition_id] and not self.running_keys[partition_id]:

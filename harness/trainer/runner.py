@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import ray
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.trainer import main_ppo
 
-from harness.trainer import environment
+from harness.trainer import environment, tracking
+from harness.trainer.cpu import forkserver
 from harness.trainer.environment import Attempt
 from harness.trainer.settings import TrainerSettings
 
@@ -29,25 +35,59 @@ class TaskRunner(main_ppo.TaskRunnerV1.__ray_metadata__.modified_class):  # type
         super().run(config)
 
 
-class LocalTaskRunner:
-    """Has the look of a Ray actor class but runs in this process, which saves starting one more (verl's imports alone
-    take several seconds) and puts W&B into the process that gets the signals."""
+class RemoteTaskRunner(TaskRunner):
+    """The same in a Ray actor of its own, where W&B runs then."""
 
-    class _Run:
-        @staticmethod
-        def remote(config: DictConfig) -> ray.ObjectRef:
+    def run(self, config: DictConfig) -> None:
+        """Trains; a SIGTERM flushes W&B first."""
+        signal.signal(signal.SIGTERM, _flush_and_exit)  # Ray runs a plain actor's methods in the main thread
+        super().run(config)
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Has the look of the Ray actor class that `run_ppo` makes a task runner of, once Ray is up."""
+
+    local: bool
+    """Run in this process: one process fewer to start (verl's imports alone take several seconds), and W&B is in the
+    process that gets the signals."""
+    after_start: Callable[[], None]
+    """Called when Ray has started."""
+
+    def remote(self) -> Launcher:
+        """Called by run_ppo right after ray.init."""
+        self.after_start()
+        return self
+
+    @property
+    def run(self) -> Launched:
+        """What run_ppo takes for the actor's method."""
+        return Launched(self.local)
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """See Launcher."""
+
+    local: bool
+    """As in Launcher."""
+
+    def remote(self, config: DictConfig) -> ray.ObjectRef:
+        """Trains, or has the actor train; a reference that is ready at the end."""
+        if self.local:
             TaskRunner().run(config)
             return ray.put(None)
-
-    run = _Run()
-
-    @classmethod
-    def remote(cls) -> LocalTaskRunner:
-        return cls()
+        actor: Any = ray.remote(RemoteTaskRunner)
+        return actor.remote().run.remote(config)
 
 
-def train(config: DictConfig) -> None:
-    """Runs verl's `run_ppo` (verl/trainer/main_ppo.py) to the end."""
+def train(config: DictConfig, after_start: Callable[[], None]) -> None:
+    """Runs verl's `run_ppo` (verl/trainer/main_ppo.py) to the end.
+
+    Args:
+        config: see `build_config`.
+        after_start: called when Ray has started, which replaces the process's signal handlers by its own.
+    """
     main_ppo.auto_set_device(config)
     main_ppo.validate_config(
         config=config,
@@ -55,7 +95,15 @@ def train(config: DictConfig) -> None:
         use_critic=main_ppo.need_critic(config),
     )
     local = TrainerSettings.read(config.harness).trainer_in_driver
-    main_ppo.run_ppo(config, task_runner_class=LocalTaskRunner if local else ray.remote(TaskRunner))
+    with ExitStack() as starting:
+        starting.enter_context(forkserver.ray_python())
+        starting.callback(after_start)
+        main_ppo.run_ppo(config, task_runner_class=Launcher(local, starting.close))
+
+
+def _flush_and_exit(number: int, _: FrameType | None) -> None:
+    tracking.finish_service()
+    sys.exit(128 + number)
 
 
 def build_config(spec: Mapping[str, Any], attempt: Attempt, ray_temp: Path) -> DictConfig:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,7 +51,7 @@ def command(folder: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the config and becomes verl."""
+    """Writes the config, runs verl and returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m harness.trainer.stock", description=__doc__)
     parser.add_argument("run_dir", type=Path, help="folder of a planned run, with its spec.json")
     parser.add_argument("folder", type=Path, help="folder for the files of this run")
@@ -65,7 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     OmegaConf.save(OmegaConf.create(stock_config(spec, folder, ray_temp)), folder / f"{CONFIG_NAME}.yaml")
     added = environment.variables(spec, attempt, ray_temp, os.environ)
-    os.execve(sys.executable, command(folder), {**os.environ, **added})
+    for name in environment.start_variables():
+        del added[name]
+    try:
+        return subprocess.call(command(folder), env={**os.environ, **added})
+    finally:
+        shutil.rmtree(ray_temp, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -39,9 +39,7 @@ class Replica(RolloutReplica):
         name = server_name(self.replica_rank)
         options: dict[str, Any] = {"name": name, "num_cpus": 0, "max_concurrency": self.max_concurrency}
         actor: Any = ray.remote(Server)
-        server = actor.options(**options).remote(
-            self.config, omega_conf_to_dataclass(model_config), self.replica_rank
-        )
+        server = actor.options(**options).remote(self.config, omega_conf_to_dataclass(model_config), self.replica_rank)
         self.servers = [server]
         self._server_handle = server
         self._server_address = name
