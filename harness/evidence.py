@@ -52,6 +52,13 @@ _STATES = {
 """SLURM's word for an end -> (class, text). FAILED and COMPLETED say nothing: the log does."""
 
 
+_ENDED_BY = re.compile(r"(?:STEP|JOB) \S+ ON \S+ CANCELLED AT \S+(?: DUE TO ([A-Z ]+?))?(?:,.*)? \*\*\*")
+"""slurmstepd's word in a job's log: there at once, when scontrol only says COMPLETING."""
+_REASONS = {
+    "": "CANCELLED", "TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Class of a failure and the line of the log that says why."""
@@ -83,6 +90,9 @@ def classify(traces: Traces) -> Cause:
     for line in traces.words.splitlines():  # an out-of-memory kill is FAILED 0:9 where there are no cgroups
         if re.search(_PATTERNS["out of host memory"], line):
             return Cause("out of host memory", line.strip()[:400])
+    for match in _ENDED_BY.finditer(traces.words):
+        if (word := _REASONS.get(match[1] or "")) is not None:
+            return Cause(_STATES[word][0], f"SLURM: {_STATES[word][1]}")
     code = _exit_code(traces.status)
     if state in ("FAILED", "COMPLETED") or traces.log.strip():
         found = cause(traces.log, code)

@@ -15,13 +15,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from harness import claim, evidence, files, policy, supervise
+from harness import claim, policy, supervise
 from harness.attempt import EXIT_CLAIMED, EXIT_DONE, EXIT_USAGE, Ended
 from harness.errors import HarnessError
-from harness.slurm import accounting, command, excluded, raynode, requeue, submission, together
+from harness.slurm import accounting, command, excluded, lost, raynode, requeue, submission, together
 from harness.slurm.allocation import Allocation
 from harness.slurm.meeting import Meeting
-from harness.store import Store, now
+from harness.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +34,10 @@ _TERM_SECONDS = 5.0
 class JobStop(supervise.StopRequest):
     """SLURM's signals. The one ahead of a time limit or a preemption leaves time to save."""
 
-    def __init__(self, here: Allocation) -> None:
+    def __init__(self, here: Allocation, root: Path) -> None:
         super().__init__()
         self._here = here
+        self._root = root
         self._warned = False
 
     def install(self) -> None:
@@ -56,7 +57,10 @@ class JobStop(supervise.StopRequest):
 
     def ended(self) -> Ended:
         """The record of an attempt that a signal ended, from what SLURM says of the job."""
-        return requeue.why(requeue.show(self._here.job), self._warned)
+        return requeue.why(requeue.show(self._here.job), self._warned, self._words())
+
+    def _words(self) -> str:
+        return lost.words(self._root, self._here.submission, self._here.job, self._here.restart)
 
     def asked(self) -> Ended | None:
         """The same while a stop is asked for, else None."""
@@ -71,9 +75,9 @@ def superseded(folder: Path, here: Allocation) -> bool:
 
 def lead(folder: Path, here: Allocation) -> int:
     """Rank 0. Returns the exit code; does not return where the job goes back into the queue."""
-    stop = JobStop(here)
-    stop.install()
     store, run = Store(folder.parent), folder.name
+    stop = JobStop(here, store.root)
+    stop.install()
     meeting = Meeting.of(folder, here.number, here.restart)
     meeting.open()
     try:
@@ -82,8 +86,8 @@ def lead(folder: Path, here: Allocation) -> int:
             del os.environ[name]
         names = tuple(here.names())
         leader = together.Leader(spec, here, meeting, names, stop.asked)
-        facts = {"job": here.job, "restart": here.restart, "nodes": list(names)}
-        note_lost(store, run)
+        facts = {"job": here.job, "restart": here.restart, "submission": here.submission, "nodes": list(names)}
+        lost.complete(store, run)
         try:
             ended = supervise.supervise(store, run, stop, around=leader.around, facts=facts)
         except claim.Claimed:
@@ -117,28 +121,6 @@ def _go_on(store: Store, run: str, here: Allocation, wishes: dict[str, Any]) -> 
         )
 
     requeue.requeue(here, decision.exclude, note)
-
-
-def note_lost(store: Store, run: str) -> None:
-    """Completes the records of earlier attempts that were killed before they could: SLURM knows how they ended."""
-    for record in store.attempts(run):
-        if "ended" in record or not record.get("job"):
-            continue
-        number = str(record["job"]).partition("_")[0]
-        try:
-            rows = [row for row in accounting.attempts([number]) if row.job == record["job"]]
-        except (command.Unavailable, command.Refused):
-            return  # no accounting: how it ended stays unknown
-        if len(rows) <= record["restart"]:
-            continue
-        row = rows[record["restart"]]
-        attempt = store.folder(run) / "attempts" / f"{record['attempt']:03d}"
-        traces = evidence.Traces(
-            log=evidence.tail(attempt / "stdout.log"), state=row.state, status=row.exit_code
-        )  # fmt: skip
-        found = evidence.classify(traces)
-        lost = {"ended": now(), "outcome": "lost", "cause": found.name, "reason": found.line}
-        files.write_json(attempt / "attempt.json", {**record, **lost, "step": store.heartbeat(run).get("step", 0)})
 
 
 def _ended_owner(folder: Path) -> str:

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from harness import evidence
 from harness.attempt import Ended
 from harness.slurm import command
 from harness.slurm.allocation import Allocation
@@ -32,14 +33,18 @@ def fields(text: str) -> dict[str, str]:
     return found
 
 
-def why(job: Mapping[str, str], warned: bool) -> Ended:
+def why(job: Mapping[str, str], warned: bool, words: str = "") -> Ended:
     """How an attempt that a signal ended is recorded.
 
     Args:
         job: SLURM's fields of the job, empty where it does not answer.
         warned: whether the signal was the one that comes ahead of a time limit or a preemption.
+        words: what slurmstepd and srun wrote about the job.
     """
-    if job.get("JobState") == "CANCELLED":
+    found = evidence.classify(evidence.Traces(state=job.get("JobState", ""), words=words))
+    if found.name in ("out of host memory", "node failure"):
+        return Ended("failed", found.name, found.line)
+    if found.name == "cancelled":
         return Ended("stopped", "cancelled", "cancelled")
     if job.get("PreemptTime"):
         return Ended("stopped", "preempted", "preempted: another job took its nodes")

@@ -74,3 +74,18 @@ def test_the_end_of_an_attempt_that_could_not_say_it_itself(state, status, words
     found = classify(Traces(state=state, status=status, words=words, log=log))
     assert found.name == name
     assert found.line
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("slurmstepd-n3: error: *** STEP 7.0 ON n3 CANCELLED AT 2026-11-30T13:29:48 DUE TO NODE FAILURE, SEE LOG ***",
+         "node failure"),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-30T13:29:48 ***", "cancelled"),
+        ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-30T13:29:48 DUE TO PREEMPTION ***", "preempted"),
+        ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-30T13:29:48 DUE TO TIME LIMIT ***", "time limit"),
+        ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-30T13:29:48 DUE TO JOB REQUEUE ***", "unknown"),
+    ],
+)  # fmt: skip
+def test_what_slurmstepd_says_at_once(line, name):
+    assert classify(Traces(words=f"srun: got SIGCONT\n{line}\n")).name == name

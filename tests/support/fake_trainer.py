@@ -1,8 +1,9 @@
 """Stands in for the verl trainer where plans, launches and kills are tested: same files, no learning.
 
-What it does beyond that is told by FAKE_TRAINER, a JSON object: step_seconds, fail (a label's part: that
-run raises), hang (likewise: it never ends), short (likewise: ends with exit code 0 before the target step),
-say (a line to print).
+What it does beyond that is told by FAKE_TRAINER, a JSON object, and by `wishes` in a run's spec: step_seconds,
+fail (a label's part: that run raises), hang (likewise: it never ends), short (likewise: ends with exit code 0 before
+the target step), say (a line to print), raises (an error message), until (the last attempt that does so), eat (MiB of
+memory to take). Each step leaves a line in steps.jsonl, so that tests see repeated steps and two trainers at once.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from harness import files
 
 
 def main(folder: Path, attempt: int) -> int:
-    wishes = json.loads(os.environ.get("FAKE_TRAINER", "{}"))
     spec = files.read_json(folder / "spec.json")
+    wishes = json.loads(os.environ.get("FAKE_TRAINER", "{}")) | spec.get("wishes", {})
     total, label, evaluation = spec["config"]["steps"], spec["label"], spec["config"]["evaluation"]
     stopped: list[int] = []
+    memory: list[bytes] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
     print(wishes.get("say", "hello"))
     tracker = folder / "checkpoints" / "latest_checkpointed_iteration.txt"
@@ -31,6 +33,9 @@ def main(folder: Path, attempt: int) -> int:
         outcomes(folder, "eval", 0)
     while step < total:
         step += 1
+        files.append_json(
+            folder / "steps.jsonl", {"step": step, "attempt": attempt, "pid": os.getpid(), "time": time.time()}
+        )
         beat(folder, step, total)
         outcomes(folder, "train", step)
         if step % evaluation["every"] == 0 or step == total:
@@ -39,6 +44,10 @@ def main(folder: Path, attempt: int) -> int:
             files.write_text(tracker, str(step))
         if stopped:
             return 0
+        if attempt <= wishes.get("until", attempt):
+            if "raises" in wishes:
+                raise RuntimeError(wishes["raises"])
+            memory.append(b"x" * 2**20 * wishes.get("eat", 0))
         if wanted(wishes, "fail", label):
             raise ValueError("loss is nan at step 1")
         if wanted(wishes, "short", label):
