@@ -70,13 +70,7 @@ def entry(name: str, folder: Path) -> Path:
 
 
 def store(entry: Path, fragment: Fragment) -> None:
-    """Writes one entry atomically. A metric that a row does not have is null, one that was NaN is NaN."""
-    arrays: list[pa.Array] = []
-    for name, values in fragment.columns.items():
-        absent = np.isnan(values)
-        if name in fragment.nans:
-            absent[fragment.nans[name]] = False
-        arrays.append(pa.array(values, mask=absent))
+    """Writes one entry atomically: a column a metric, and all else as JSON in the file's metadata."""
     about: dict[str, Any] = {
         "size": fragment.size,
         "mtime_ns": fragment.mtime_ns,
@@ -91,7 +85,7 @@ def store(entry: Path, fragment: Fragment) -> None:
         "losses": dataclasses.asdict(fragment.losses),
         "nans": {name: numbers.tolist() for name, numbers in fragment.nans.items()},
     }
-    table = pa.table(arrays, names=list(fragment.columns))
+    table = pa.table(dict(fragment.columns))
     table = table.replace_schema_metadata({b"fragment": json.dumps(about).encode()})
     try:
         with files.replacing(entry) as temporary:

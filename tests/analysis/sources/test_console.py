@@ -123,3 +123,10 @@ def test_a_folder_of_logs_and_a_file_without_metrics(tmp_path):
         console.load(tmp_path / "c.log")
     with pytest.raises(HarnessError, match="cannot be read"):
         console.load(tmp_path / "absent.log")
+
+
+def test_lines_that_ray_prefixed_one_by_one(tmp_path):
+    ray = "\x1b[36m(TaskRunner pid=9)\x1b[0m "
+    pieces = textwrap.wrap(message(12), 60, break_long_words=False, break_on_hyphens=False)
+    (run,) = console.load(write(tmp_path, "\n".join(ray + piece for piece in pieces) + f"\n{ray}done\n"))
+    expected(run)

@@ -63,10 +63,10 @@ def test_a_chart_export_has_a_run_a_column(tmp_path):
 
 def test_exports_of_several_charts_are_put_together(tmp_path):
     write(tmp_path, '"Step","a - loss","b - loss"\n1,1,2\n2,3,4\n', "1.csv")
-    write(tmp_path, '"Step","a - acc"\n2,0.5\n', "2.csv")
+    write(tmp_path, '"Step","a - acc"\n1,0.3\n2,0.5\n', "2.csv")
     a, b = csvlog.load(tmp_path)
     assert a.metric("loss").to_dict() == {1: 1, 2: 3}
-    assert a.metric("acc").to_dict() == {2: 0.5}
+    assert a.metric("acc").to_dict() == {1: 0.3, 2: 0.5}
     assert a.history["step"].tolist() == [1, 2]
     assert not any("undone" in note or "again" in note for note in a.notes)
     assert b.metrics == ("loss",)
@@ -93,3 +93,10 @@ def test_absent_files(tmp_path):
         csvlog.load(tmp_path / "absent.csv")
     with pytest.raises(HarnessError, match=r"no \.csv file"):
         csvlog.load(tmp_path)
+
+
+def test_rows_of_one_step_are_merged(tmp_path):
+    (run,) = csvlog.load(write(tmp_path, "step,loss,acc\n1,1,\n2,2,\n2,,0.5\n3,3,\n"))
+    assert run.metric("loss").to_dict() == {1: 1, 2: 2, 3: 3}
+    assert run.metric("acc").to_dict() == {2: 0.5}
+    assert run.notes == ()

@@ -220,3 +220,19 @@ def test_the_cache_key_tells_paths_apart(tmp_path):
         local.load(tmp_path / str(number), cached=tmp_path / "cache")
     assert len(list((tmp_path / "cache" / "fragments").iterdir())) == 2
     assert cache.default_folder().name
+
+
+def test_a_row_without_a_training_step_is_placed_beside_its_neighbours(tmp_path):
+    """`wandb sync` shifts _step of a resumed fragment: only the distance to the neighbour counts."""
+    rows = [log.history({"_step": 1020, "val": 0.5})]
+    rows += [log.history({"training/global_step": step, "_step": step + 1000, "loss": 1.0}) for step in (21, 22)]
+    rows += [log.history({"_step": 1022, "val": 0.6})]
+    log.write(tmp_path, "a", [log.run("a"), *rows])
+    (run,) = local.load(tmp_path)
+    assert run.metric("val").to_dict() == {20: 0.5, 22: 0.6}
+
+
+def test_folders_that_never_hold_logs_are_not_searched(tmp_path):
+    log.write(tmp_path, "a", [log.run("a"), *log.rows(1, 3)])
+    log.write(tmp_path / "checkpoints", "b", [log.run("b"), *log.rows(1, 3)])
+    assert [run.id for run in local.load(tmp_path)] == ["a"]

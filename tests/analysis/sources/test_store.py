@@ -107,7 +107,7 @@ def test_curves_from_wandb_files_and_the_other_log_where_one_is_absent(tmp_path)
     assert run.source == "harness"
     assert "no W&B file: read from the other log" in run.notes
     log.write(folder, ID, [log.run(ID), *log.rows(1, 5, loss=2.0), log.leave()])
-    log.write(folder, "stray", [log.run("stray"), *log.rows(1, 5, loss=3.0), log.leave()])
+    log.write(folder, "stray", [log.run("stray", 1), *log.rows(1, 5, loss=3.0), log.leave()])
     run = store.load_run(folder, history="local")
     assert run.source == "local"
     assert run.metric("loss").tolist() == [2.0] * 5
@@ -168,3 +168,13 @@ def test_damage_names_the_file(tmp_path):
         store.load_store(tmp_path / "empty")
     with pytest.raises(HarnessError, match=r"is no run folder.*00000000aa"):
         store.load_run(tmp_path / "00000000ab")
+
+
+def test_a_metrics_file_that_was_mended_is_read_again(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    good = [line(step, loss=float(step)) for step in range(1, 202)]
+    path.write_text("".join([good[0], "x" + good[1][1:], *good[2:200]]))
+    before = jsonlog.read(path)
+    assert before.losses.records == 1
+    path.write_text("".join([good[0], good[1], *good[2:]]))
+    assert jsonlog.read(path, before).columns["loss"].tolist() == [float(step) for step in range(1, 202)]

@@ -299,3 +299,37 @@ def test_no_bytes_make_the_reader_raise_anything_else(data, framed):
         found = wandbfile.read(path)
         if framed:
             assert found.columns["x"][-1] == 1
+
+
+def test_damage_at_the_end_is_not_taken_for_a_torn_end(tmp_path):
+    data = many_rows(20)
+    found = read(tmp_path / "a.wandb", data[:-1] + bytes([data[-1] ^ 1]))
+    assert (found.losses.regions, found.losses.torn, found.rows) == (1, 0, 19)
+    found = read(tmp_path / "a.wandb", data + b"\xff" * 50)
+    assert (found.losses.regions, found.losses.bytes, found.losses.torn, found.rows) == (1, 50, 0, 20)
+    found = read(tmp_path / "a.wandb", data[:-1])
+    assert (found.losses.regions, found.rows) == (0, 19)
+    assert found.losses.torn > 0
+
+
+def test_damage_that_was_mended_meanwhile_is_read_again(tmp_path):
+    """A block that is still zeros on a network disk, while later ones are there already."""
+    data = many_rows()
+    path = tmp_path / "a.wandb"
+    early = bytearray(data[: 2 * log.BLOCK])
+    early[20_000:25_000] = bytes(5_000)
+    before = read(path, bytes(early))
+    assert before.losses.any
+    path.write_bytes(data)
+    after = wandbfile.read(path, before)
+    assert steps(after) == list(range(1, 701))
+    assert not after.losses.any
+
+
+def test_of_two_values_in_one_row_the_later_one_stays(tmp_path):
+    twice = [log.message(1, log.item("x", value)) for value in (math.nan, 3)]
+    path = log.write(tmp_path, "a", [log.message(2, b"".join(twice)), log.history({"_step": 5}, step=7)])
+    found = wandbfile.read(path)
+    np.testing.assert_array_equal(found.columns["x"], [3, math.nan])
+    assert "x" not in found.nans
+    np.testing.assert_array_equal(found.columns["_step"], [math.nan, 5])  # the item, not the record's own step
