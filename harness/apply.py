@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness import estimates, freeze, progress, provenance, report_text
@@ -15,6 +15,7 @@ from harness.local import Job, LocalLauncher, Outcome
 from harness.machine import check, survey
 from harness.plan import Planned, plan, summary
 from harness.signature import run_id, signature
+from harness.slurm import schedule
 from harness.store import Store
 from harness.supervise import StopRequest, supervise
 from harness.sweep import Sweep, load
@@ -22,16 +23,41 @@ from harness.sweep import Sweep, load
 EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 
 
-def apply(name: str, *, report: bool = True, trainer: str = freeze.TRAINER) -> int:
-    """`harness sweep NAME`. Returns the exit code: 0 all runs are done, 1 some failed, 130 interrupted."""
+def apply(name: str, *, report: bool = True, trainer: str = freeze.TRAINER, prune: bool = False) -> int:
+    """`harness sweep NAME`. Returns the exit code: 0 all runs are done or queued, 1 some failed, 130 interrupted.
+
+    `prune` cancels queued and running runs that the sweep no longer asks for.
+    """
     project = project_folder()
     sweep, store = load(name), Store.default(project)
-    stop = StopRequest()
-    stop.install()
     entries = plan(sweep, store, project)
+    return carry_out(sweep, entries, store, project, report=report, trainer=trainer, prune=prune)
+
+
+def carry_out(
+    sweep: Sweep,
+    entries: Sequence[Planned],
+    store: Store,
+    project: Path,
+    *,
+    report: bool = True,
+    trainer: str = freeze.TRAINER,
+    prune: bool = False,
+    anyway: Collection[str] = (),
+) -> int:
+    """Carries out a plan, here or on SLURM; see `apply`. `anyway`: see harness.slurm.schedule."""
     told = [report_text.plan(sweep, entries), *estimates.lines(entries), summary(entries)]
     print("\n\n".join(told) + "\n", flush=True)
     estimates.check_budget(sweep, entries)
+    pruned = schedule.prune(store, schedule.left_out(store, sweep, entries), agreed=prune)
+    if pruned:
+        print("\n".join(pruned) + "\n", flush=True)
+    if schedule.launcher(entries) == "slurm":
+        done = schedule.schedule(sweep, entries, store, project, trainer=trainer, anyway=anyway)
+        print("\n".join(schedule.told(done, sweep.name)))
+        return EXIT_DONE
+    stop = StopRequest()
+    stop.install()
     freeze.freeze(sweep, entries, store, project, provenance.collect(project), trainer)
     # Runs that another process works on are waited for: the report is about all of them.
     jobs = [
@@ -41,7 +67,7 @@ def apply(name: str, *, report: bool = True, trainer: str = freeze.TRAINER) -> i
     for line in _failures(store, outcome.failed):
         print(line)
     if outcome.interrupted:
-        print(f"\ninterrupted; the same command goes on from the last checkpoints: harness sweep {name}")
+        print(f"\ninterrupted; the same command goes on from the last checkpoints: harness sweep {sweep.name}")
         return EXIT_INTERRUPTED
     if report:
         _report(sweep.name, store, project)

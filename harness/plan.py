@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.compose import Composed, compose
 from harness.errors import HarnessError
 from harness.signature import run_id, signature
+from harness.slurm import live
 from harness.store import RunState, Store
 from harness.sweep import Sweep
 
@@ -23,7 +24,7 @@ class Planned:
     signature: Mapping[str, Any]
     varied: tuple[str, ...]
     action: str
-    """`add` (never started), `keep` (done or running), `retry` (stopped or failed), `same` (another point's run)."""
+    """`add` (never started), `keep` (done, running or queued), `retry` (stopped or failed), `same` (another's run)."""
     reason: str
     state: RunState
 
@@ -38,23 +39,37 @@ def plan(sweep: Sweep, store: Store, root: Path) -> list[Planned]:
 
     Raises: HarnessError for the first point that does not compose, naming the sweep and the point.
     """
-    entries: list[Planned] = []
-    first: dict[str, Planned] = {}
+    composed_points: list[tuple[Composed, dict[str, Any], tuple[str, ...]]] = []
     for point in sweep.points:
         try:
             composed = compose(point.overrides)
             sig = signature(composed, root)
         except HarnessError as error:
             raise HarnessError(f"sweep {sweep.name}, point {' '.join(point.varied)}: {error}") from None
-        run = run_id(sig)
+        composed_points.append((composed, sig, point.varied))
+    ids = [run_id(sig) for _, sig, _ in composed_points]
+    seen = live.overview(store, ids)
+    entries: list[Planned] = []
+    first: dict[str, Planned] = {}
+    for run, (composed, sig, varied) in zip(ids, composed_points, strict=True):
         if run in first:
-            entry = Planned(run, composed, sig, point.varied, "same", _twin(first[run], composed), first[run].state)
+            entry = Planned(run, composed, sig, varied, "same", _twin(first[run], composed), first[run].state)
         else:
-            state = store.state(run)
-            action, reason = decide(state)
-            entry = first[run] = Planned(run, composed, sig, point.varied, action, reason, state)
+            action, reason = decide(seen[run].state)
+            entry = first[run] = Planned(run, composed, sig, varied, action, reason, seen[run].state)
         entries.append(entry)
     return entries
+
+
+def refreshed(entries: Sequence[Planned], store: Store) -> list[Planned]:
+    """The same plan by the state of things now: others may have been at it since."""
+    seen = live.overview(store, [entry.id for entry in entries])
+    fresh = []
+    for entry in entries:
+        state = seen[entry.id].state
+        action, reason = (entry.action, entry.reason) if entry.action == "same" else decide(state)
+        fresh.append(replace(entry, state=state, action=action, reason=reason))
+    return fresh
 
 
 def decide(state: RunState) -> tuple[str, str]:
@@ -67,6 +82,10 @@ def decide(state: RunState) -> tuple[str, str]:
         return "keep", f"done, {state.step} of {state.total} steps"
     if state.kind == "running":
         return "keep", f"running: {state.reason}"
+    if state.kind == "queued":
+        return "keep", f"queued: {state.reason}"
+    if state.kind == "unknown":
+        return "keep", f"unknown: {state.reason}; `harness retry {state.id}` submits it again"
     if state.kind == "stopped":
         return "retry", state.reason
     if state.kind == "failed":

@@ -24,7 +24,8 @@ class RunState:
 
     id: str
     kind: str
-    """`absent`, `new` (frozen, never started), `running`, `stopped` (asked to, or killed), `failed`, `done`."""
+    """`absent`, `new` (frozen, never started), `running`, `stopped` (asked to, or killed), `failed`, `done`; with SLURM
+    (harness.slurm.live) also `queued` and `unknown`."""
     step: int
     """Last training step that was finished."""
     total: int

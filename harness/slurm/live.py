@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.slurm import accounting, command, queue, submission
+from harness.slurm import accounting, backlog, command, queue, submission
 from harness.store import RunState, Store
 
 _SETTLE_SECONDS = 10.0
@@ -59,6 +59,18 @@ def look(store: Store, runs: Sequence[str], asked: queue.Queue | None = None) ->
         if s.handed is not None else s
         for run, s in seen.items()
     }  # fmt: skip
+
+
+def overview(store: Store, runs: Sequence[str]) -> dict[str, Seen]:
+    """As `look`; a run that a submit limit keeps back counts as queued too."""
+    seen = look(store, runs)
+    waiting = backlog.waiting(store.root)
+    for run in waiting & seen.keys():
+        s = seen[run]
+        if s.state.kind in ("new", "stopped", "failed"):
+            state = replace(s.state, kind="queued", reason="beyond a submit limit: jobs that end will submit it")
+            seen[run] = replace(s, state=state)
+    return seen
 
 
 def handed(store: Store, runs: Sequence[str]) -> dict[str, Handed]:

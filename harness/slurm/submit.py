@@ -114,7 +114,7 @@ def _arrays(store: Store, ready: Sequence[str], sweep: str, lock: int, report: R
             queued += sent
             room = found.room(queued)
             if not sent:
-                full, report.limit = True, found.source if found.jobs else "a submit limit of the cluster"
+                full, report.limit = True, "a submit limit of the cluster" if size else found.source
         report.waiting += rest
     backlog.add(store.root, report.waiting, sweep)
     backlog.remove(store.root, report.jobs)

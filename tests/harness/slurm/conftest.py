@@ -1,0 +1,16 @@
+"""The stand-in SLURM, with the lab of plans and launches around it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.support.fake_slurm import FakeSlurm
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    fake = FakeSlurm(tmp_path / "slurm", monkeypatch)
+    fake.install(os.environ["PATH"])
+    return fake

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harness import files
+from harness.errors import HarnessError
+from harness.slurm import backlog, command, live, submission
+
+STUDY = """
+overrides: [cluster=auto, steps=6, save_every=2, evaluation.every=3]
+grid:
+  - baseline: mean
+  - {baseline: qae, baseline.K: [0.2, 0.8]}
+seeds: [1]
+"""
+CODE = (
+    "import sys; from pathlib import Path; from harness import sweep; from harness.apply import apply\n"
+    "sweep.folder = lambda: Path(sys.argv[1])\n"
+    "sys.exit(apply('study', report=False, trainer='tests.support.fake_trainer'))"
+)
+
+
+def start(lab):
+    command_line = [sys.executable, "-c", CODE, str(lab.file().parent)]
+    return subprocess.Popen(
+        command_line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+
+
+def ids(lab):
+    return [e.id for e in lab.plan()]
+
+
+def script(slurm):
+    return next(iter(slurm.jobs.values()))["script"]
+
+
+def test_a_sweep_is_queued_as_one_array_and_the_command_ends(lab, slurm, capsys):
+    lab.sweep(STUDY)
+    assert lab.apply() == 0
+    out = capsys.readouterr().out
+    assert "3 runs queued as job array 1000" in out
+    assert sorted(slurm.jobs) == ["1000_0", "1000_1", "1000_2"]
+    for index, run in enumerate(ids(lab)):
+        link = submission.current(lab.runs / run)
+        record = submission.read(lab.runs, link.submission)
+        assert (record.job(link.index), record.runs[index]) == (f"1000_{index}", run)
+        event = files.read_json_lines(lab.runs / run / "events.jsonl")[0][-1]
+        assert (event["event"], event["job"]) == ("submitted", f"1000_{index}")
+    assert [(e.action, e.reason) for e in lab.plan()] == [
+        ("keep", f"queued: job 1000_{i} waits: Priority") for i in range(3)
+    ]
+
+
+def test_applied_again_nothing_is_submitted_twice(lab, slurm, capsys):
+    lab.sweep(STUDY)
+    lab.apply()
+    lab.apply()
+    assert len(slurm.jobs) == 3
+    assert len(slurm.calls("sbatch")) == 1
+    assert "nothing to submit" in capsys.readouterr().out
+
+
+def test_the_script_runs_the_path_of_a_frozen_run_from_the_snapshot(lab, slurm):
+    lab.sweep(STUDY.replace("steps=6,", "steps=6, cluster.partition=gpu, 'cluster.setup=[\"module load x\"]', "
+                            "'cluster.sbatch={reservation: team}', cluster.signal_seconds=99,"))  # fmt: skip
+    lab.apply()
+    text = open(script(slurm)).read()
+    for line in (
+        "#SBATCH --array=0-2%3", "#SBATCH --partition=gpu", "#SBATCH --reservation=team", "#SBATCH --signal=USR2@99",
+        "#SBATCH --requeue", "#SBATCH --ntasks-per-node=1", "#SBATCH --mem=6144M", "#SBATCH --time=1440", "module load x",
+    ):  # fmt: skip
+        assert line in text.splitlines(), text
+    assert "pkl" not in text
+    assert "wckey" not in text
+    snapshot = lab.store.spec(ids(lab)[0])["provenance"]["snapshot"]
+    assert f"export HARNESS_SNAPSHOT={snapshot}" in text
+    assert (open(text.split('sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" ')[1].split(")")[0]).read().split()) == [
+        str(lab.runs / run) for run in ids(lab)
+    ]
+    assert os.path.exists(f"{snapshot}/harness/slurm/script.py")
+
+
+def test_unequal_resources_are_separate_arrays(lab, slurm):
+    lab.sweep(STUDY.replace("baseline: mean", "baseline: mean, cluster.cpus: [2, 4]").replace("  - baseline", "  - {baseline")
+              .replace("[2, 4]", "4}"))  # fmt: skip
+    lab.apply()
+    assert sorted(slurm.jobs) == ["1000_0", "1001_0", "1001_1"]
+
+
+def test_arrays_are_no_larger_than_the_cluster_takes(lab, slurm):
+    slurm.configure(MaxArraySize="3")
+    lab.sweep(STUDY)
+    lab.apply()
+    assert sorted(slurm.jobs) == ["1000_0", "1000_1", "1001_0"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_beyond_a_submit_limit_runs_wait_for_jobs_that_end(lab, slurm, capsys, known):
+    from harness.slurm.after import after
+
+    slurm.wish(most=2, associations="team||2||normal\n" if known else "")
+    slurm.configure(AccountingStorageEnforce="associations,limits,qos")
+    lab.sweep(STUDY)
+    assert lab.apply() == 0
+    limit = "MaxSubmitJobs of account team" if known else "a submit limit of the cluster"
+    assert f"1 run beyond {limit}: jobs that end will submit them" in capsys.readouterr().out
+    runs = ids(lab)
+    assert len(slurm.jobs) == 2
+    assert backlog.waiting(lab.runs) == {runs[2]}
+    assert lab.plan()[2].reason.startswith("queued: beyond a submit limit")
+    lab.apply()  # asking again changes nothing while there is no room
+    assert backlog.waiting(lab.runs) == {runs[2]}
+    slurm.set(sorted(slurm.jobs)[0], "COMPLETED")
+    (lab.runs / runs[0] / "done.json").write_text('{"step": 6}')
+    after(lab.runs / runs[0])
+    assert backlog.waiting(lab.runs) == set()
+    assert len(slurm.jobs) == 3
+    assert lab.plan()[2].reason.startswith("queued: job ")
+
+
+def test_a_refusal_is_told_in_slurms_words_and_leaves_nothing_behind(lab, slurm):
+    slurm.wish(refuse="invalid partition specified: gpux")
+    lab.sweep(STUDY)
+    with pytest.raises(HarnessError, match="invalid partition specified: gpux"):
+        lab.apply()
+    assert [e.action for e in lab.plan()] == ["add"] * 3
+    assert submission.undecided(lab.runs) == []
+    slurm.wish(refuse="")
+    assert lab.apply() == 0
+    assert len(slurm.jobs) == 3
+
+
+def test_killed_between_sbatch_and_its_answer_nothing_is_twice_and_nothing_lost(lab, slurm):
+    lab.sweep(STUDY)
+    slurm.wish(kill_submitter=True)
+    process = start(lab)
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode == -9, output
+    slurm.wish(kill_submitter=False)
+    assert [e.state.kind for e in lab.plan()] == ["unknown"] * 3
+    assert lab.apply() == 0
+    assert sorted(slurm.jobs) == ["1000_0", "1000_1", "1000_2"]
+    assert [e.state.kind for e in lab.plan()] == ["queued"] * 3
+
+
+def test_killed_before_sbatch_the_next_one_submits(lab, slurm, monkeypatch):
+    from harness.slurm import script as module
+    from harness.slurm import submit
+
+    def die(*_, **__):
+        raise KeyboardInterrupt
+
+    lab.sweep(STUDY)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "sbatch", die)
+        with pytest.raises(KeyboardInterrupt):
+            lab.apply()
+    assert len(submission.undecided(lab.runs)) == 1
+    monkeypatch.setattr(submit, "_SETTLE_SECONDS", 0.1)
+    assert lab.apply() == 0
+    assert submission.undecided(lab.runs) == []
+    assert sorted(slurm.jobs) == ["1000_0", "1000_1", "1000_2"]
+
+
+def test_two_at_once_submit_every_run_once(lab, slurm):
+    lab.sweep(STUDY)
+    both = [start(lab), start(lab)]
+    outputs = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert len(slurm.jobs) == 3
+    assert len({submission.current(lab.runs / run).submission for run in ids(lab)}) == 1
+
+
+def test_without_an_answer_of_squeue_nothing_is_submitted(lab, slurm):
+    lab.sweep(STUDY)
+    lab.apply()
+    slurm.wish(outage=True)
+    assert {e.state.kind for e in lab.plan()} == {"unknown"}
+    assert "squeue: squeue: error: Unable to contact slurm controller" in lab.plan()[0].reason
+    lab.apply()
+    assert len(slurm.jobs) == 3
+    slurm.wish(outage="sbatch")
+    lab.sweep(STUDY.replace("0.8]", "0.8, 0.5]"))
+    with pytest.raises(command.Unavailable):
+        lab.apply()
+    assert len(submission.undecided(lab.runs)) == 1
+
+
+def test_a_job_that_left_squeue_is_told_by_accounting_or_unknown(lab, slurm, monkeypatch):
+    monkeypatch.setattr(live, "_SETTLE_SECONDS", 0.0)
+    lab.sweep(STUDY)
+    lab.apply()
+    slurm.leave_queue("1000_0", "CANCELLED")
+    slurm.leave_queue("1000_1", "NODE_FAIL", exit="0:0")
+    slurm.set("1000_2", "forgotten")
+    first, second, third = lab.plan()
+    assert (first.action, first.reason) == ("retry", "job 1000_0 was cancelled at step 0 of 6")
+    assert second.action == "retry"
+    assert second.reason.startswith("failed: job 1000_1 ended as NODE_FAIL without a record")
+    assert third.action == "keep"
+    assert "unknown: job 1000_2: neither squeue nor accounting knows it" in third.reason
+    lab.apply()
+    assert sorted(slurm.jobs)[3:] == ["1001_0", "1001_1"]
+
+
+def test_one_squeue_call_and_no_sacct_while_all_is_live(lab, slurm):
+    lab.sweep(STUDY)
+    lab.apply()
+    slurm.forget_calls()
+    lab.plan()
+    assert len(slurm.calls("squeue")) == 1
+    assert slurm.calls("sacct") == []
