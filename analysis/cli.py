@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from analysis import notebook
 from analysis.report import command as report
 from harness.errors import HarnessError
 
@@ -26,6 +27,10 @@ def parser() -> argparse.ArgumentParser:
     page = verbs.add_parser("report", help="write a sweep's figures, table and page to reports/")
     add_source(page)
     report.add(page)
+
+    review = verbs.add_parser("notebook", help="run notebooks/review.ipynb on a sweep into reports/")
+    add_source(review)
+    notebook.add(review)
     return top
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from analysis import arms, tally
 from analysis.arms import Arm
 from analysis.curves import Curves, align
+from analysis.health import Health, judge
 from analysis.run import Run
 from analysis.tally import ALL, Tally
 from harness.errors import HarnessError, nearest
@@ -92,6 +93,25 @@ def of(
     """Groups runs into arms and counts their evaluations."""
     selected = list(runs)
     return Study(arms.group(selected, by), {run.id: read(run) for run in selected}, sweep)
+
+
+def overview(study: Study) -> pd.DataFrame:
+    """One row a run: arm, seed, run (id), state, last step, and the verdict on its entropy."""
+    rows = []
+    for arm in study.arms:
+        for run in arm.runs:
+            verdict = health_of(run)
+            said = "not logged" if verdict is None else verdict.text
+            rows.append((arm.label, run.get("seed", None), run.id, run.state, run.last_step, said))
+    return pd.DataFrame(rows, columns=["arm", "seed", "run", "state", "last step", "entropy"])
+
+
+def health_of(run: Run) -> Health | None:
+    """The verdict on a run's entropy; None where it was not logged."""
+    if not run.has("actor/entropy"):
+        return None
+    series = run.metric("actor/entropy")
+    return judge(series.index.to_numpy(), series.to_numpy())
 
 
 def run_name(run: Run) -> str:

@@ -17,6 +17,7 @@ from analysis.figures import bars, curves, language, weights
 from analysis.results import final
 from analysis.run import Run
 from analysis.study import Study
+from harness.errors import HarnessError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,6 +87,24 @@ def paired_differences(runs: Iterable[Run], by: By = None, *, against: str = "me
     return _figure(runs, by, lambda study: bars.paired_differences(final(study, against)))
 
 
+def draw_all(runs: Iterable[Run], by: By = None, *, against: str = "mean") -> tuple[dict[str, Figure], dict[str, str]]:
+    """(figures by name, reasons by name): every figure that these runs allow, and why the others cannot be
+    drawn.
+    """
+    selected = list(runs)
+    study = studies.of(selected, by)
+    drawn: dict[str, Figure] = {}
+    reasons: dict[str, str] = {}
+    from analysis.figures import draw
+
+    for name, chart in _CHARTS.items():
+        try:
+            drawn[name] = draw.draw(chart(study, against))
+        except HarnessError as error:
+            reasons[name] = str(error)
+    return drawn, reasons
+
+
 def save(figure: Figure, stem: str | Path, formats: Iterable[str] = ("pdf", "svg", "png")) -> list[Path]:
     """Writes `stem`.pdf, `stem`.svg and `stem`.png, each at once or not at all; returns the paths."""
     from analysis.figures import draw
@@ -98,3 +117,19 @@ def _figure(runs: Iterable[Run], by: By, chart: Callable[[Study], Chart]) -> Fig
     from analysis.figures import draw
 
     return draw.draw(chart(studies.of(runs, by)))
+
+
+_CHARTS: dict[str, Callable[[Study, str], Chart]] = {
+    "entropy": lambda study, _: curves.entropy(study),
+    "entropy_by_sign": lambda study, _: curves.entropy_by_sign(study),
+    "query_weights": lambda study, _: weights.query_weights(study),
+    "advantage_shares": lambda study, _: curves.advantage_shares(study),
+    "zero_share": lambda study, _: curves.zero_share(study),
+    "pass_at_k": lambda study, _: curves.pass_at_k(study, study.ks),
+    "mask_ablation": lambda study, against: bars.mask_ablation(final(study, against)),
+    "k_sensitivity": lambda study, against: bars.k_sensitivity(study, final(study, against)),
+    "words": lambda study, _: language.words(study),
+    "tokens": lambda study, _: language.tokens(study),
+    "outcome_map": lambda study, against: bars.outcome_map(study, final(study, against), study.ks[0]),
+    "paired_differences": lambda study, against: bars.paired_differences(final(study, against)),
+}

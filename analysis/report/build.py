@@ -11,7 +11,6 @@ from analysis import study as studies
 from analysis import tables
 from analysis.chart import digest
 from analysis.figures import bars, curves, language, weights
-from analysis.health import Health, judge
 from analysis.report import cards, sections, summary
 from analysis.report.cards import Card
 from analysis.report.cautions import cautions
@@ -39,7 +38,7 @@ def build(
     study = studies.of(runs, sweep=sweep)
     folder = Path(folder)
     results = _results(study, against)
-    health = {run.id: verdict for run in study.runs if (verdict := _health(run)) is not None}
+    health = {run.id: verdict for run in study.runs if (verdict := studies.health_of(run)) is not None}
     training, final_cards = _training(study), _final(study, results)
     drawn = [*training, *final_cards]
     now = datetime.now(UTC)
@@ -132,13 +131,6 @@ def _results(study: Study, against: str) -> Results | None:
     except HarnessError as error:
         log.info("no table: %s", error)
         return None
-
-
-def _health(run: Run) -> Health | None:
-    if not run.has("actor/entropy"):
-        return None
-    series = run.metric("actor/entropy")
-    return judge(series.index.to_numpy(), series.to_numpy())
 
 
 def _cards(drawn: Sequence[Card]) -> str:

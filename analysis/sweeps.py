@@ -1,0 +1,59 @@
+"""A sweep's runs, whatever they are read from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analysis.run import Run
+from harness.errors import HarnessError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """What a report is made of."""
+
+    sweep: str
+    runs: tuple[Run, ...]
+    missing: tuple[str, ...] = ()
+    """Labels of grid points without a run."""
+    question: str = ""
+    against: str | None = None
+    """What the sweep file says to compare with."""
+
+
+def load(sweep: str, source: str = "local", where: str = "") -> Loaded:
+    """The runs of a sweep from any source.
+
+    `local` and `harness` read the run folders of the store: curves from W&B's files or from the harness's own
+    log, outcomes from the parquet files of the same folders. `wandb:ENTITY/PROJECT` takes the runs whose
+    group is the sweep; where the store holds a run of the same id, its outcome files are used too.
+
+    Raises:
+        HarnessError: the sweep or source is unknown, or no run passes the filter.
+    """
+    from analysis.sources import cache, filters, loading, store
+
+    chosen = filters.parse(where) if where else None
+    kind, _, rest = source.partition(":")
+    root = Path(rest).expanduser() if kind in ("local", "harness") and rest else loading.default_root()
+    if kind in ("local", "harness"):
+        history: store.History = "local" if kind == "local" else "harness"
+        found = store.load_sweep(sweep, root, history=history, cached=cache.default_folder())
+        runs = filters.select(found.runs, chosen)
+        against = found.compare.get("against")
+        return Loaded(
+            sweep=found.name or sweep, runs=tuple(runs), missing=found.missing if chosen is None else (),
+            question=found.question, against=None if against is None else str(against),
+        )  # fmt: skip
+    if kind == "wandb" and chosen is None:
+        chosen = filters.parse(f"group={sweep}")
+    runs = [_with_folder(run, root) for run in loading.load(source, chosen)]
+    if not runs:
+        raise HarnessError(f"{source} has no run of {sweep!r}: check the name, or select runs with --filter")
+    return Loaded(sweep, tuple(runs))
+
+
+def _with_folder(run: Run, root: Path) -> Run:
+    folder = root / run.id
+    return replace(run, folder=folder) if run.folder is None and (folder / "spec.json").is_file() else run
