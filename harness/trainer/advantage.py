@@ -236,9 +236,7 @@ def _interpolated(ranked: torch.Tensor, sizes: torch.Tensor, K: float) -> torch.
     return torch.lerp(ranked.gather(1, below), ranked.gather(1, above), position - below)
 
 
-def _successes(
-    rewards: torch.Tensor, valid: torch.Tensor, kept: torch.Tensor, threshold: float | None
-) -> torch.Tensor:
+def _successes(rewards: torch.Tensor, valid: torch.Tensor, kept: torch.Tensor, threshold: float | None) -> torch.Tensor:
     """(groups, largest group) the successes: reward >= threshold, or else the larger of two values."""
     if threshold is not None:
         return (rewards >= threshold) & valid
