@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from harness import interpolation
 from harness.errors import HarnessError
 
 REFERENCE = "trainer/config/_generated_ppo_trainer.yaml"
@@ -116,13 +117,8 @@ def merged(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     Call `unknown_keys` first: keys that verl does not know are kept here.
     """
-    from omegaconf import OmegaConf
-
-    tree = OmegaConf.create(laid_over(load(), settings))
-    resolved = OmegaConf.to_container(tree, resolve=True)
-    if not isinstance(resolved, dict):
-        raise HarnessError("verl: the composed config is not a mapping")
-    return {str(key): value for key, value in resolved.items()}
+    tree = laid_over(load(), settings)
+    return interpolation.resolve(tree, tree)
 
 
 def laid_over(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from omegaconf import OmegaConf
 
-from harness import interpolation
+from harness import interpolation, reference
 from harness.compose import _compose_groups, compose
 from harness.errors import HarnessError
 from harness.settings import to_plain
@@ -25,6 +25,25 @@ def test_the_same_as_omegaconf():
 
 def test_all_of_conf_resolves_as_omegaconf_does():
     tree = {**to_plain(compose([]).settings), "verl": _compose_groups(())["verl"]}
+    assert interpolation.resolve(tree, tree) == by_omegaconf(tree)
+
+
+@pytest.mark.parametrize("overrides", [[], ["baseline=qae", "recipe=dapo"], ["model=qwen3_8b_base"]])
+def test_all_of_verls_reference_resolves_as_omegaconf_does(overrides):
+    asked = compose([*overrides, "data.builtin=arithmetic"]).asked
+    tree = reference.laid_over(reference.load(), asked)
+    assert reference.merged(asked) == by_omegaconf(tree)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["${oc.select:a}", "${oc.select:a,3}", "${oc.select:b.e,3}", "${oc.select:x,3}", "${oc.select:x, -1}",
+     "${oc.select:x,null}", "${oc.select:x,[]}", "${oc.select:x,False}", "${oc.select:x,token-mean}", "${oc.select:x}",
+     "${oc.select:x,${oc.select:y,${a}}}", "${oc.select:x,1.5}", "${oc.select:x,007}", "${oc.select:x,'a b'}",
+     "${oc.select:h,1}", "${oc.select:x,[1,2]}", "z${oc.select:a,1}"],
+)  # fmt: skip
+def test_select_chooses_as_omegaconf_does(text):
+    tree = {**TREE, "z": text}
     assert interpolation.resolve(tree, tree) == by_omegaconf(tree)
 
 
