@@ -16,10 +16,11 @@ from harness.errors import HarnessError
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\-_])")
 _RAY = re.compile(r"^\s*\((?P<actor>[\w.:-]+ )?pid=\d+(?:, ip=[\w.:]+)?\)\s?")
 _REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\].*$")
-_START = re.compile(r"(?:^|(?<=\s))step:(\d+)(?= - |\s*$| -$)")
+# A progress bar without an end of line may stand right before it; `timing_s/step:` and `global_step:` are no start.
+_START = re.compile(r"(?<![\w/@.-])step:(\d+)(?= - |\s*$| -$)")
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf|NaN|Infinity)"
 _VALUE = re.compile(rf"(?:(?:np|numpy|torch)?\.?\w+\()?({_NUMBER}|True|False)(?:[,)][^\s]*)?(?:\s.*)?$")
-_PAIR = re.compile(rf"[^\s:].*:(?:(?:np\.)?\w+\()?(?:{_NUMBER}|True|False)\)?$")
+_PAIR = re.compile(rf"[^\s:]+:(?:(?:np\.)?\w+\()?(?:{_NUMBER}|True|False)\)?$")
 _MAX_LINES = 200
 """A wrapped log line is never longer than that: verl logs some hundred metrics."""
 

@@ -52,3 +52,23 @@ def test_reading_files_imports_neither_wandb_nor_verl(source):
         env={**os.environ, "PYTHONPATH": os.getcwd()},
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_source_that_is_a_file(tmp_path, capsys):
+    (tmp_path / "log.csv").write_text("step,entropy_avg\n1,0.5\n2,0.4\n")
+    (tmp_path / "run.log").write_text("step:1 - actor/entropy:0.5\nstep:3 - actor/entropy:0.4\n")
+    for source, name, last in (("csv", "log.csv", "2"), ("console", "run.log", "3")):
+        assert cli.main(["runs", "--source", f"{source}:{tmp_path / name}"]) == 0
+        row = capsys.readouterr().out.splitlines()[1].split()
+        assert row[:4] == [name.split(".")[0], name.split(".")[0], "unknown", last]
+
+
+def test_the_store_is_found_by_its_variable(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "store" / "00000000aa"
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text('{"label": "mean", "config": {"steps": 1}}')
+    (folder / "metrics.jsonl").write_text('{"step": 1, "metrics": {"loss": 1}}\n')
+    monkeypatch.setenv("HARNESS_RUNS", str(tmp_path / "store"))
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    assert cli.main(["runs", "--source", "harness"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["00000000aa", "mean"]

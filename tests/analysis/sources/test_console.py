@@ -97,6 +97,15 @@ def test_other_output_is_not_joined(tmp_path):
     assert run.history["step"].tolist() == [12, 13]
 
 
+def test_progress_bars_between_messages(tmp_path):
+    """tqdm ends no line: the next message follows its bar directly, as in real logs of verl."""
+    bar = "\rTraining Progress:  17%|█▋        | {}/6 [00:03<00:16,  3.28s/it]"
+    text = "".join(message(step) + "\n" + bar.format(step) for step in (11, 12, 13))
+    (run,) = console.load(write(tmp_path, text))
+    expected(run)
+    assert run.history["step"].tolist() == [11, 12, 13]
+
+
 def test_restart_and_repeated_steps(tmp_path):
     lines = [message(s, {"training/global_step": s, "x": 1}) for s in range(1, 8)]
     lines += [message(5, {"val": 0.3})]
