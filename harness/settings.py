@@ -300,7 +300,7 @@ def construct(cls: type[Any], values: Mapping[str, Any], where: str = "") -> Any
         key = dot + field.name
         if field.name in values:
             arguments[field.name] = _convert(hints[field.name], values[field.name], key)
-        elif field.default is dataclasses.MISSING:
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise HarnessError(f"{key}: missing; set it in conf/ or on the command line as {key}=...")
     return cls(**arguments)
 

@@ -61,3 +61,8 @@ def test_auto_takes_the_settings_of_slurm_yaml():
     assert (auto.name, slurm.name) == ("auto", "slurm")
     assert auto.time_limit == slurm.time_limit
     assert auto.signal_seconds == slurm.signal_seconds
+
+
+def test_local_needs_none_of_slurms_settings():
+    cluster = compose(["cluster=local"]).settings.cluster
+    assert (cluster.name, cluster.sbatch, cluster.setup) == ("local", {}, ())
