@@ -54,10 +54,10 @@ def execute(sweep: str, folder: Path, *, source: str = "local", against: str | N
     """
     try:
         import nbformat
-        from jupyter_client.manager import AsyncKernelManager
         from nbclient import NotebookClient
         from nbclient.exceptions import CellExecutionError
         from nbconvert import HTMLExporter
+        from traitlets.config import Config
     except ImportError as error:
         raise HarnessError(f"notebooks need {error.name}: pip install -e '.[notebook]'") from None
     notebook = nbformat.read(template(), as_version=4)
@@ -65,8 +65,9 @@ def execute(sweep: str, folder: Path, *, source: str = "local", against: str | N
     try:
         with tempfile.TemporaryDirectory(prefix="review-") as sockets:
             # Login nodes are shared: the kernel talks through files that only we can open, not over TCP.
-            manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel")
-            NotebookClient(notebook, timeout=TIMEOUT, km=manager).execute(env=environment, cwd=os.getcwd())
+            config = Config({"KernelManager": {"transport": "ipc", "ip": f"{sockets}/kernel"}})
+            client = NotebookClient(notebook, timeout=TIMEOUT, kernel_name="python3", config=config)
+            client.execute(env=environment, cwd=os.getcwd())
     except CellExecutionError as error:
         said = re.sub(r"\x1b\[[0-9;]*m", "", str(error.evalue)).strip().splitlines()
         raise HarnessError(f"notebook on {sweep!r}: {error.ename}: {said[-1] if said else 'no message'}") from None

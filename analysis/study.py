@@ -96,14 +96,17 @@ def of(
 
 
 def overview(study: Study) -> pd.DataFrame:
-    """One row a run: arm, seed, run (id), state, last step, and the verdict on its entropy."""
+    """One row a run: arm, seed, run (id), state, last step, and the verdict on its entropy with the step it
+    began at.
+    """
     rows = []
     for arm in study.arms:
         for run in arm.runs:
-            verdict = health_of(run)
-            said = "not logged" if verdict is None else verdict.text
-            rows.append((arm.label, run.get("seed", None), run.id, run.state, run.last_step, said))
-    return pd.DataFrame(rows, columns=["arm", "seed", "run", "state", "last step", "entropy"])
+            found = health_of(run)
+            verdict, began, last = (found.verdict, found.began, found.last) if found else ("not logged", None, None)
+            rows.append((arm.label, run.get("seed", None), run.id, run.state, run.last_step, verdict, began, last))
+    names = ["arm", "seed", "run", "state", "last step", "entropy", "since step", "last entropy"]
+    return pd.DataFrame(rows, columns=names).astype({"since step": "Int64", "last step": "Int64"})
 
 
 def health_of(run: Run) -> Health | None:
