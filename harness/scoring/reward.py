@@ -22,7 +22,7 @@ judge.require()
 def compute_score(
     data_source: str, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any] | None = None, **_: Any
 ) -> dict[str, Any]:
-    """`score` (+1 right, -1 wrong), `acc` (1.0 or 0.0) and `pred` (the answer, "" where none was found) of a response.
+    """`score` (+1 right, -1 wrong), `acc` (1.0 or 0.0) and `pred` (the answer, None without one) of a response.
 
     A row is for training where its `extra_info.split` is "train"; everything else is evaluated.
     """
@@ -32,7 +32,7 @@ def compute_score(
     return {
         "score": 1.0 if verdict.correct else -1.0,
         "acc": 1.0 if verdict.correct else 0.0,
-        "pred": verdict.answer or "",
+        "pred": verdict.answer,
     }
 
 
@@ -44,5 +44,5 @@ def _trained(response: str, truth: str) -> dict[str, Any]:
     return {
         "score": float(result["score"]),
         "acc": 1.0 if right else 0.0,
-        "pred": str(result["pred"]) if result["pred"] is not None else "",
+        "pred": None if result["pred"] in (None, "[INVALID]") else str(result["pred"]),
     }

@@ -88,4 +88,5 @@ def test_training_rows_keep_the_papers_scorer():
     assert compute_score("math_dapo", "Answer: 70.", "70", train) == {"score": -1.0, "acc": 0.0, "pred": "70."}
     assert compute_score("math_dapo", "Answer: 70", "70", train) == {"score": 1.0, "acc": 1.0, "pred": "70"}
     assert compute_score("aime25", "Answer: 70.", "70", test) == {"score": 1.0, "acc": 1.0, "pred": "70"}
-    assert compute_score("aime25", "no answer", "70", test) == {"score": -1.0, "acc": 0.0, "pred": ""}
+    assert compute_score("aime25", "no answer", "70", test) == {"score": -1.0, "acc": 0.0, "pred": None}
+    assert compute_score("math_dapo", "no answer", "70", train)["pred"] is None
