@@ -51,9 +51,7 @@ def _validation(name: str, names: Iterable[str]) -> str | None:
     return found
 
 
-def _largest(
-    paths: Iterable[tuple[str, ...]], kind: str, n: str, rest: str | None, names: Iterable[str]
-) -> str | None:
+def _largest(paths: Iterable[tuple[str, ...]], kind: str, n: str, rest: str | None, names: Iterable[str]) -> str | None:
     targets = {"/".join(path) for path in paths}
     best: tuple[int, bool, str] | None = None
     for other in names:
