@@ -35,13 +35,18 @@ class Meeting:
         self.folder.chmod(0o700)
 
     def close(self) -> None:
-        """Removes it, and those of earlier attempts of the job."""
-        for place in self.folder.parent.glob(f"{self.folder.name.partition('.')[0]}.*"):
-            shutil.rmtree(place, ignore_errors=True)
+        """Removes it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
         try:
             self.folder.parent.rmdir()
         except OSError:
-            return  # another job's
+            return  # another job's is there
+
+    def clear_others(self) -> None:
+        """Removes what killed jobs of the run have left behind; only for who holds the run's claim."""
+        for place in self.folder.parent.iterdir():
+            if place != self.folder:
+                shutil.rmtree(place, ignore_errors=True)
 
     def say(self, name: str, content: Mapping[str, Any] | None = None) -> None:
         """Makes a file appear, whole, for the others; after the end of the meeting nobody listens."""

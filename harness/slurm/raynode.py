@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.claim import process_start
 from harness.supervise import die_with_parent
 from harness.trainer import environment as trainer_environment
 from harness.trainer import processes
@@ -21,6 +22,7 @@ from harness.trainer.environment import Attempt
 UNWANTED = ("RAY_ADDRESS", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES")
 """A stale address leads into somebody else's cluster; verl refuses the others, which SLURM sets for any GPU."""
 CPU_OBJECT_STORE_BYTES = 256 * 2**20
+_OWNER = "owner"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,8 @@ class RayNode:
             rank: names the log file.
             head: address of the head, None to be it.
         """
+        sweep(temp.parent)
+        (temp / _OWNER).write_text(f"{os.getpid()} {process_start(os.getpid())}")
         # The environment does not travel from the driver to other nodes: what workers need is set here.
         extra = trainer_environment.variables(spec, attempt, temp, os.environ)
         extra["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = "0"  # else every end takes 30 s longer
@@ -98,6 +102,18 @@ class RayNode:
                 time.sleep(0.05)
         processes.end(self.attempt, grace=2.0, exclude=frozenset([os.getpid()]))
         shutil.rmtree(self.temp, ignore_errors=True)
+
+
+def sweep(root: Path) -> None:
+    """Removes the folders that killed jobs of ours have left on this node: their owner is gone."""
+    for note in root.glob(f"{trainer_environment.PREFIX}*/{_OWNER}"):
+        try:
+            pid, started = map(int, note.read_text().split())
+            mine = note.stat().st_uid == os.getuid()
+        except (OSError, ValueError):
+            continue  # being written, or gone already
+        if mine and process_start(pid) != started:
+            shutil.rmtree(note.parent, ignore_errors=True)
 
 
 def clean(environment: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, str]:

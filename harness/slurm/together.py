@@ -52,6 +52,7 @@ class Leader:
         attempt = Attempt(run_dir=folder.parent.parent, run_id=str(self.spec["id"]), number=int(folder.name))
         others = range(1, self.here.nodes)
         ray = None
+        self.meeting.clear_others()
         try:
             if uses_ray(self.spec):
                 temp = trainer_environment.make_ray_temp(attempt)
