@@ -20,7 +20,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 SECRET = "planted0123456789abcdef0123456789abcdef01"
 STUDY = """
 question: Does a sweep survive kill -9?
-overrides: [model=tiny, recipe=dapo, steps=6, save_every=2, evaluation.every=3, token_steps=[2]]
+overrides: [cluster=local, model=tiny, recipe=dapo, steps=6, save_every=2, evaluation.every=3, token_steps=[2]]
 grid:
   - baseline: mean
   - {baseline: qae, baseline.K: 0.4}

@@ -12,7 +12,7 @@ import pytest
 from harness import files
 
 STUDY = """
-overrides: [cluster.fork_server=false, steps=6, save_every=2, evaluation.every=3, cluster.grace_seconds=5]
+overrides: [cluster=local, cluster.fork_server=false, steps=6, save_every=2, evaluation.every=3, cluster.grace_seconds=5]
 grid:
   - baseline: mean
   - {baseline: qae, baseline.K: [0.2, 0.8]}
