@@ -15,6 +15,8 @@ from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentL
 from harness.trainer.seeds import query_name, request_seed
 
 NAME = "seeded_single_turn"
+SEEDED_ROLLOUTS = frozenset({"vllm", "hf_cpu"})
+"""Values of `rollout.name` whose sampling parameters know the key "seed"; with others verl's own loop stays."""
 CONFIG = Path(__file__).with_name("agent_loops.yaml")
 
 

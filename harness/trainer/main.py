@@ -46,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         forkserver.hand_over("harness.trainer.main", sys.argv[1:] if arguments is None else arguments)
         return run(spec, attempt, grace=options.grace)
     except HarnessError as error:
-        print(f"error: {error}", file=sys.stderr)
+        # Ray hands on a worker's error as one that is also a HarnessError, with the traceback in its text.
+        print(f"error: {getattr(error, 'cause', None) or error}", file=sys.stderr)
         return 2
 
 
@@ -69,10 +70,7 @@ def run(spec: Mapping[str, Any], attempt: Attempt, grace: float = 60.0) -> int:
         return 0
     except HarnessError:
         raise
-    except Exception as error:  # the boundary of the process: the log gets the traceback, the caller an exit code
-        cause = error.__cause__
-        if isinstance(cause, HarnessError):  # Ray wraps what a worker raised
-            raise cause from None
+    except Exception:  # the boundary of the process: the log gets the traceback, the caller an exit code
         logger.exception("attempt %d failed", attempt.number)
         return 1
     finally:

@@ -121,8 +121,10 @@ def build_config(spec: Mapping[str, Any], attempt: Attempt, ray_temp: Path) -> D
             config.trainer.v1.trainer_mode = "harness"
         config.trainer.default_local_dir = str(attempt.run_dir / "checkpoints")
         config.trainer.resume_mode = "auto"
-        agent = config.actor_rollout_ref.rollout.agent
-        if agent.default_agent_loop == STOCK_AGENT_LOOP and agent.agent_loop_config_path is None:
+        rollout = config.actor_rollout_ref.rollout
+        agent = rollout.agent
+        stock_loop = agent.default_agent_loop == STOCK_AGENT_LOOP and agent.agent_loop_config_path is None
+        if stock_loop and rollout.name in agent_loop.SEEDED_ROLLOUTS:
             agent.default_agent_loop = agent_loop.NAME
             agent.agent_loop_config_path = str(agent_loop.CONFIG)
         config.harness = OmegaConf.merge(config.get("harness") or {}, _harness_node(attempt))

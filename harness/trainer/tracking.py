@@ -34,16 +34,21 @@ def start(spec: Mapping[str, Any], run_dir: Path) -> Any:
     import wandb
 
     tracking = spec.get("config", {}).get("tracking", {})
-    run = wandb.init(
-        project=tracking.get("project") or os.environ.get("WANDB_PROJECT", "qae"),
-        entity=tracking.get("entity") or os.environ.get("WANDB_ENTITY"),
-        id=spec["id"],
-        name=spec.get("label", spec["id"]),
-        resume="allow",
-        dir=str(run_dir),
-        config=logged_config(spec),
-        settings=wandb.Settings(console="off", save_code=False),  # stdout is in the attempt's folder already
-    )
+    arguments: dict[str, Any] = {
+        "project": tracking.get("project") or os.environ.get("WANDB_PROJECT", "qae"),
+        "entity": tracking.get("entity") or os.environ.get("WANDB_ENTITY"),
+        "id": spec["id"],
+        "name": spec.get("label", spec["id"]),
+        "resume": "allow",
+        "dir": str(run_dir),
+        "config": logged_config(spec),
+        "settings": wandb.Settings(console="off", save_code=False),  # stdout is in the attempt's folder already
+    }
+    try:
+        run = wandb.init(**arguments)
+    except wandb.errors.Error as error:  # no account, no key, no network: training goes on all the same
+        logger.warning("W&B is not reachable (%s): logging offline; send it later with wandb sync", error)
+        run = wandb.init(**arguments, mode="offline")
     run.define_metric(STEP)
     run.define_metric("*", step_metric=STEP)
     return run

@@ -1,5 +1,11 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
+import pytest
+
 from harness.trainer.tracking import logged_config, rows_to_repeat
 
 
@@ -32,3 +38,20 @@ def test_a_fresh_run_repeats_nothing():
 def test_the_logged_config_is_the_composed_one_with_verls():
     spec = {"id": "0123456789", "label": "QAE", "config": {"seed": 1}, "verl": {"trainer": {}}, "provenance": {"x": 1}}
     assert logged_config(spec) == {"seed": 1, "verl": {"trainer": {}}, "id": "0123456789", "label": "QAE"}
+
+
+@pytest.mark.slow
+def test_online_without_a_key_goes_on_offline(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from harness.trainer import tracking;"
+        "spec = {'id': '0123456789', 'label': 'QAE', 'config': {'tracking': {'project': 'p'}}, 'verl': {}};"
+        "run = tracking.start(spec, Path(sys.argv[1])); run.log({'training/global_step': 1}, step=1); run.finish();"
+        "tracking.finish_service()"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    environment |= {"HOME": str(tmp_path), "WANDB_MODE": "online", "WANDB_BASE_URL": "http://127.0.0.1:9"}
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "logging offline" in result.stderr
+    assert list((tmp_path / "wandb").glob("offline-run-*/run-0123456789.wandb"))
