@@ -16,12 +16,23 @@ def plan(sweep: Sweep, entries: Sequence[Planned]) -> str:
     lines = [f"sweep {sweep.name}: {len(entries)} points"]
     if sweep.question:
         lines += textwrap.wrap(sweep.question, 100, initial_indent="  ", subsequent_indent="  ")
-    rows = [(e.action, e.id, e.label, e.reason) for e in entries]
+    if sweep.feeds:
+        lines.append(f"  feeds: {sweep.feeds}")
+    rows = [(e.action, e.id, _named(e), e.reason) for e in entries]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     lines += [""] + [
         "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]) for row in rows
     ]
     return "\n".join(lines)
+
+
+_IN_LABEL = ("baseline", "model", "seed")
+
+
+def _named(entry: Planned) -> str:
+    """The label, and what varies that it does not say."""
+    rest = [text for text in entry.varied if text.partition("=")[0].partition(".")[0] not in _IN_LABEL]
+    return " ".join([entry.label, *rest])
 
 
 def why(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:

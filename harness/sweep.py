@@ -18,6 +18,9 @@ KEYS = {
     "seeds": "a list of whole numbers",
     "compare": "what the report compares: {against: BASELINE}",
     "budget_gpu_hours": "refuse to start more than so much",
+    "feeds": "the figure or table that the study is for",
+    "published": "numbers to hold the results against, as a list of mappings",
+    "gpu_hours": "what the whole study takes, an estimate",
 }
 
 
@@ -41,6 +44,10 @@ class Sweep:
     compare: Mapping[str, Any]
     budget_gpu_hours: float | None
     file: Path
+    feeds: str = ""
+    gpu_hours: float | None = None
+    """As the file states it."""
+    published: tuple[Mapping[str, Any], ...] = ()
 
 
 def folder() -> Path:
@@ -83,11 +90,24 @@ def load(name: str) -> Sweep:
     compare = content.get("compare") or {}
     if not isinstance(compare, Mapping):
         raise HarnessError(f"{where}: compare={compare!r}: expected a mapping such as {{against: mean}}")
-    budget = content.get("budget_gpu_hours")
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | float) or budget < 0):
-        raise HarnessError(f"{where}: budget_gpu_hours={budget!r}: expected a number of hours, 0 or more")
+    published = content.get("published") or []
+    if not isinstance(published, list) or not all(isinstance(row, Mapping) for row in published):
+        raise HarnessError(
+            f"{where}: published={published!r}: expected a list such as [{{baseline: mean, AIME24: 39.69}}]"
+        )
     sweep_name = name if not name.endswith((".yaml", ".yml")) else path.stem
-    return Sweep(sweep_name, str(content.get("question") or "").strip(), points, dict(compare), budget, path)
+    return Sweep(
+        sweep_name, str(content.get("question") or "").strip(), points, dict(compare),
+        _hours(content, "budget_gpu_hours", where), path, str(content.get("feeds") or "").strip(),
+        _hours(content, "gpu_hours", where), tuple(published),
+    )  # fmt: skip
+
+
+def _hours(content: Mapping[str, Any], key: str, where: str) -> float | None:
+    value = content.get(key)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+        raise HarnessError(f"{where}: {key}={value!r}: expected a number of hours, 0 or more")
+    return value
 
 
 def _read(path: Path) -> dict[str, Any]:
