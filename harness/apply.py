@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness import estimates, freeze, progress, provenance, report_text
 from harness.compose import compose, project_folder
@@ -87,7 +88,7 @@ def _launch(sweep: Sweep, entries: Sequence[Planned], jobs: Sequence[Job], store
     runs = list(dict.fromkeys(e.id for e in entries))
     watcher = progress.watcher(store, runs, f"sweep {sweep.name}", sys.stdout)
     try:
-        with _fork_server(on_cpu and cluster.fork_server and len(jobs) > 1) as environment:
+        with _fork_server(on_cpu and cluster.fork_server and len(jobs) > 1, store.spec(jobs[0].id)) as environment:
             launcher = LocalLauncher(store, machine, most=cluster.max_runs, environment=environment)
             return launcher.run(jobs, stop, watcher)
     finally:
@@ -95,14 +96,16 @@ def _launch(sweep: Sweep, entries: Sequence[Planned], jobs: Sequence[Job], store
 
 
 @contextlib.contextmanager
-def _fork_server(wanted: bool) -> Iterator[Mapping[str, str]]:
+def _fork_server(wanted: bool, spec: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
     """Environment of runs whose Ray workers are forked from one preloaded process: start-up is paid once a sweep."""
     if not wanted:
         yield {}
         return
     from harness.trainer.cpu.forkserver import ForkServer
+    from harness.trainer.environment import shared_variables
 
-    server = ForkServer.start()
+    # What one run of a sweep adds to the environment, all of them do: it is the server's as well, or it declines them.
+    server = ForkServer.start({**os.environ, **shared_variables(spec, os.environ)})
     try:
         yield server.environment()
     finally:
