@@ -9,6 +9,7 @@ several clusters can be up at once, and nobody without its munge key gets an ans
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -17,7 +18,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,19 @@ class Cluster:
     def daemons(self) -> Daemons:
         """Its processes."""
         return Daemons(self.folder / "pid", self.folder / "log", self.bound)
+
+    @contextlib.contextmanager
+    def here(self) -> Iterator[None]:
+        """Makes this process and its children see the cluster while the block runs."""
+        before = os.environ.get("SLURM_CONF")
+        os.environ["SLURM_CONF"] = str(self.conf)
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["SLURM_CONF"]
+            else:
+                os.environ["SLURM_CONF"] = before
 
     def run(self, *command: str, check: bool = True, timeout: float = 30.0) -> str:
         """Output of a client command such as squeue."""

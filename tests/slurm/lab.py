@@ -64,11 +64,15 @@ class Lab:
         self.store.freeze(run, spec)
         return run
 
+    def elsewhere(self, *allowed: str) -> tuple[str, ...]:
+        """For the setting `exclude`: all nodes but these."""
+        return tuple(f"node{i}" for i in range(1, self.cluster.nodes + 1) if f"node{i}" not in allowed)
+
     def submit(self, *runs: str, sweep: str = "") -> dict[str, str]:
         """Run -> job id."""
         from harness.slurm import submission, submit
 
-        with submission.gate(self.store.root) as lock:
+        with self.cluster.here(), submission.gate(self.store.root) as lock:
             return submit.submit(self.store, runs, sweep, lock=lock).jobs
 
     def spec(self, run: str, **changes: Any) -> None:
@@ -84,6 +88,12 @@ class Lab:
     def trained(self, run: str) -> list[dict[str, Any]]:
         """What every start of the stand-in trainer noted."""
         return files.read_json_lines(self.store.folder(run) / "trained.jsonl")[0]
+
+    def steps(self, run: str) -> list[tuple[int, int]]:
+        """(attempt, step) in the order in which they were trained."""
+        rows, damaged = files.read_json_lines(self.store.folder(run) / "steps.jsonl")
+        assert not damaged
+        return [(row["attempt"], row["step"]) for row in rows]
 
     def attempts(self, run: str) -> list[tuple[str, str]]:
         """(outcome, cause) of every attempt."""
