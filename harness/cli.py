@@ -37,7 +37,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 def _sweep(arguments: argparse.Namespace) -> int:
     from harness.apply import apply
 
-    return apply(arguments.sweep, report=not arguments.no_report)
+    return apply(arguments.sweep, report=not arguments.no_report, prune=arguments.prune)
 
 
 def _train(arguments: argparse.Namespace) -> int:
@@ -46,24 +46,11 @@ def _train(arguments: argparse.Namespace) -> int:
     return train(arguments.overrides)
 
 
-def _status(arguments: argparse.Namespace) -> int:
-    from rich.console import Console
+def _steering(arguments: argparse.Namespace) -> int:
+    from harness import steering
 
-    from harness import progress
-    from harness.compose import project_folder
-    from harness.store import Store, ids_of
-
-    store = Store.default(project_folder())
-    runs = ids_of(store, arguments.sweep) if arguments.sweep else store.ids()
-    if not runs:
-        print(f"no runs in {store.root} yet: start some with `harness sweep smoke`")
-        return 0
-    rows = [progress.row(store, run) for run in runs if store.state(run).kind != "absent"]
-    Console(width=None if sys.stdout.isatty() else 160).print(progress.table(rows, arguments.sweep or str(store.root)))
-    for r in rows:
-        if r.state.kind in ("failed", "stopped"):
-            print(f"{r.id}  {r.label}: {r.state.reason}")
-    return 0
+    verbs = {"status": steering.status, "logs": steering.logs, "cancel": steering.cancel, "retry": steering.retry}
+    return verbs[arguments.verb](arguments)
 
 
 def _why(arguments: argparse.Namespace) -> int:
@@ -85,12 +72,40 @@ def _data(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _replay(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from analysis import replay_command
+    from harness.compose import project_folder
+    from harness.store import Store
+
+    levels = [text for text in (arguments.K or "").split(",") if text.strip()]
+    out = Path(arguments.out) if arguments.out else None
+    store = Store.default(project_folder())
+    print(replay_command.run(store, arguments.run, levels, out, figure=not arguments.no_figure))
+    return 0
+
+
+def _advise(arguments: argparse.Namespace) -> int:
+    from analysis import replay_command
+    from harness.compose import project_folder
+    from harness.store import Store
+
+    print(replay_command.advise(Store.default(project_folder()), arguments.run))
+    return 0
+
+
 VERBS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "plan": (_plan, "what `sweep` would do, and why; changes nothing"),
     "sweep": (_sweep, "apply a sweep: start what is missing, go on where it stopped, write the report"),
     "train": (_train, "one training here in the foreground, Hydra-style: train baseline=qae baseline.K=0.4"),
-    "status": (_status, "the state of all runs, or of one sweep's"),
+    "status": (_steering, "the state of all runs, or of some: status SWEEP state=failed --watch"),
+    "logs": (_steering, "the log of a run: logs RUN -f"),
+    "cancel": (_steering, "take a sweep or a run off the queue and off the nodes"),
+    "retry": (_steering, "runs that failed or were stopped once more: retry SWEEP --failed, --class oom"),
     "why": (_why, "what differs between two runs"),
+    "replay": (_replay, "what other K would have made of a finished run's rewards, without training"),
+    "advise": (_advise, "the published rules of thumb for K, applied to a run"),
     "data": (_data, "training and evaluation sets: prepare NAME [--from FILE], show NAME 3, list"),
 }
 
@@ -104,10 +119,19 @@ def parser() -> argparse.ArgumentParser:
         made[name].add_argument("sweep", nargs="?", default="smoke", help="a file of sweeps/ (default: smoke)")
     made["sweep"].add_argument("--no-report", action="store_true", help="leave out the report at the end")
     made["train"].add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides over conf/")
-    made["status"].add_argument("sweep", nargs="?", help="only the runs of this sweep")
+    made["sweep"].add_argument("--prune", action="store_true", help="cancel jobs that the grid no longer asks for")
     made["why"].add_argument("a", help="run id, or the first digits of it")
     made["why"].add_argument("b", help="another")
     _data_arguments(made["data"])
+    from harness import steering
+
+    for name in ("status", "logs", "cancel", "retry"):
+        steering.add_arguments(name, made[name])
+    for name in ("replay", "advise"):
+        made[name].add_argument("run", help="run id, or the first digits of it; best one of the mean baseline")
+    made["replay"].add_argument("--K", metavar="0.2,0.4", help="quantile levels (default: one of every rank)")
+    made["replay"].add_argument("--out", metavar="FOLDER", help="where to write (default: reports/replay/RUN)")
+    made["replay"].add_argument("--no-figure", action="store_true", help="leave out the PDF, SVG and PNG")
     return root
 
 

@@ -95,6 +95,21 @@ def interval(rank: int, group_size: int) -> tuple[Fraction, Fraction]:
     return Fraction(rank - 1, group_size), Fraction(rank, group_size)
 
 
+def short_level(rank: int, group_size: int) -> str:
+    """The shortest decimal K of this rank; of several the one nearest to the middle of its interval.
+
+    Raises: HarnessError where no K has that rank.
+    """
+    low, high = interval(rank, group_size)
+    digits, fitting = 0, range(0)
+    while not fitting:
+        digits += 1
+        scale = 10**digits
+        fitting = range(math.floor(low * scale) + 1, min(math.floor(high * scale), scale - 1) + 1)
+    middle = (low + high) / 2 * scale
+    return f"{min(fitting, key=lambda n: abs(n - middle)) / scale:.{digits}f}"
+
+
 def is_hard(successes: int, group_size: int, K: Number) -> bool:
     """Whether b_K is the failure's reward, i.e. successes / group_size <= 1 - K.
 
