@@ -127,8 +127,15 @@ def _weights(rng: np.random.Generator, m: int, resamples: int, small_sample: boo
     """(resamples, m) weights that sum to one in every row."""
     if not drawn:
         return np.full((resamples, m), 1.0 / m)
-    weights = rng.multinomial(m, np.full(m, 1.0 / m), size=resamples) / m
+    weights = _counts(rng, m, resamples) / m
     return 1.0 / m + widening(m) * (weights - 1.0 / m) if small_sample else weights
+
+
+def _counts(rng: np.random.Generator, m: int, resamples: int) -> NDArray[np.int64]:
+    """(resamples, m) how often each of m was drawn in m draws; several times faster than `rng.multinomial`.
+    """
+    drawn = rng.integers(0, m, (resamples, m)) + m * np.arange(resamples)[:, None]
+    return np.bincount(drawn.ravel(), minlength=resamples * m).reshape(resamples, m)
 
 
 def _problem_weights(

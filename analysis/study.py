@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from analysis import arms, tally
+from analysis import arms, tallycache
 from analysis.arms import Arm
 from analysis.curves import Curves, align
 from analysis.health import Health, judge
@@ -88,7 +88,7 @@ def of(
     by: str | Sequence[str] | None = None,
     *,
     sweep: str = "",
-    read: Callable[[Run], Tally] = tally.read,
+    read: Callable[[Run], Tally] = tallycache.read,
 ) -> Study:
     """Groups runs into arms and counts their evaluations."""
     selected = list(runs)

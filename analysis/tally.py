@@ -66,10 +66,12 @@ class Tally:
         asked = self.n > 0
         scores = np.full(self.n.shape, np.nan)
         scores[asked] = pass_at_k(self.n[asked], self.correct[asked], k)
-        names = np.array([name for name, _ in self.problems])
+        places: dict[str, list[int]] = {}
+        for i, (name, _) in enumerate(self.problems):
+            places.setdefault(name, []).append(i)
         means = []
         for name in self.benchmarks if benchmark == ALL else (benchmark,):
-            columns = names == name
+            columns = places.get(name, [])
             count = asked[:, columns].sum(axis=1)
             total = np.nansum(scores[:, columns], axis=1)
             means.append(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))

@@ -1,7 +1,7 @@
 """Time of the hierarchical bootstrap against a plain loop: `python benchmarks/bootstrap.py`.
 
-10,000 resamples of 8 arms x 10 seeds x 30 problems, processor time, the best of five; the loop is timed on 200 resamples
-and scaled up. The budget is 2 seconds.
+10,000 resamples of 8 arms x 10 seeds x 30 problems, processor time, the best of five; the loop is timed on
+200 resamples and scaled up. The budget is 2 seconds.
 """
 
 from __future__ import annotations

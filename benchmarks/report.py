@@ -1,8 +1,8 @@
 """Time of the report on 100 runs x 1,000 steps: `python benchmarks/report.py [--folder FOLDER]`.
 
-Writes 10 arms x 10 seeds of synthetic runs (kept in FOLDER for the next time), then runs `python -m analysis report` as a
-person would: cold (no cache, no figures), the page alone cold, and warm. Prints wall and processor time as shares of the
-budgets: 10 s cold, 3 s warm, 15 MB.
+Writes 10 arms x 10 seeds of synthetic runs (kept in FOLDER for the next time), then runs `python -m analysis
+report` as a person would: cold (no cache, no figures), the page alone cold, and warm. Prints wall and
+processor time as shares of the budgets: 10 s cold, 3 s warm, 15 MB.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def children() -> float:
 
 def timed(name: str, budget: float, root: Path, out: Path, cache: Path, *options: str) -> None:
     """Runs the verb once and prints what it took."""
-    environment = {**os.environ, "HARNESS_RUNS": str(root), "QAE_CACHE": str(cache)}
+    environment = {**os.environ, "HARNESS_RUNS": str(root), "HARNESS_CACHE": str(cache)}
     command = [sys.executable, "-m", "analysis", "report", "large", "--source", "harness", "--out", str(out), *options]
     before, start = children(), time.perf_counter()
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
@@ -56,7 +56,7 @@ def main() -> None:
     for old in (out, cache):
         shutil.rmtree(old, ignore_errors=True)
     timed("page alone, cold", COLD, root, out, cache, "--no-figures")
-    shutil.rmtree(cache)
+    shutil.rmtree(cache, ignore_errors=True)
     timed("page and figure files, cold", COLD, root, out, cache)
     timed("warm", WARM, root, out, cache)
     size = (out / "index.html").stat().st_size / 1e6

@@ -92,7 +92,9 @@ def token_table(arm: Arm, step: int) -> pd.DataFrame | None:
         for recorded, file in outcomes.files(run, "tokens"):
             if recorded == step:
                 try:
-                    frames.append(pq.read_table(file, columns=["text", "count", "mean_entropy"]).to_pandas())
+                    with pq.ParquetFile(file) as opened:
+                        table = opened.read(columns=["text", "count", "mean_entropy"], use_threads=False)
+                    frames.append(table.to_pandas())
                 except (pa.ArrowException, OSError):
                     continue  # a damaged file is among the report's warnings; the other seeds still count
     if not frames:

@@ -19,7 +19,9 @@ from harness import quantile
 from harness.errors import HarnessError
 
 FILES = 8
-"""Training steps a run from which success rates are counted, spread evenly over the run."""
+"""Most training steps of a run from which success rates are counted, spread evenly over the run."""
+MOST_FILES = 200
+"""Of all runs together, but never fewer than 2 a run."""
 _GRID = 200
 _HIGHEST = 4.0  # of the weight axis: sqrt(p / (1 - p)) has no bound where a mask leaves it
 _RATE = Axis(label="success rate p of the query", low=0.0, high=1.0)
@@ -51,7 +53,8 @@ def query_weights(study: Study) -> Chart:
         Panel(x=_RATE, y=label, marks=(*gates, *positive), title="Weight of successes"),
         Panel(x=_RATE, y=label, marks=(*gates, *negative), title="Weight of failures"),
     ]
-    counted = [(arm, rates) for arm in study.arms if (rates := success_rates(arm)) is not None]
+    steps = max(2, min(FILES, MOST_FILES // len(study.runs)))
+    counted = [(arm, rates) for arm in study.arms if (rates := success_rates(arm, steps)) is not None]
     if counted:
         bars = [_histogram(arm, rates) for arm, rates in counted]
         share = Axis(label="share of groups (%)", low=0.0)
@@ -61,7 +64,7 @@ def query_weights(study: Study) -> Chart:
     return Chart(
         key="query_weights", title="Query weight over the success rate", panels=tuple(panels),
         caption="Weights of the objective by Prop. 4.1; a dotted line marks 1 - K, where QAE's gate lies. Groups are"
-        f" counted at up to {FILES} steps of every run, spread evenly; p = 0 and p = 1 give no gradient.",
+        f" counted at up to {steps} steps of every run, spread evenly; p = 0 and p = 1 give no gradient.",
         notes=tuple(notes),
     )  # fmt: skip
 
@@ -92,18 +95,19 @@ def weights(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     return None
 
 
-def success_rates(arm: Arm) -> np.ndarray | None:
-    """Success rates of the groups of up to `FILES` training steps of every run; None without outcome files.
+def success_rates(arm: Arm, steps: int = FILES) -> np.ndarray | None:
+    """Success rates of the groups of up to `steps` training steps of every run; None without outcome files.
     """
     rates = []
     for run in arm.runs:
         files = [path for _, path in outcomes.files(run, "train")]
-        for i in sorted({round(x) for x in np.linspace(0, len(files) - 1, FILES)}) if files else []:
+        for i in sorted({round(x) for x in np.linspace(0, len(files) - 1, steps)}) if files else []:
             try:
-                table = pq.read_table(files[i], columns=["group", "accuracy"])
+                with pq.ParquetFile(files[i]) as file:
+                    table = file.read(columns=["group", "accuracy"], use_threads=False)
             except (pa.ArrowException, OSError):
                 continue  # a damaged file is among the report's warnings; the others still count
-            grouped = table.group_by("group").aggregate([("accuracy", "mean")])
+            grouped = table.group_by("group", use_threads=False).aggregate([("accuracy", "mean")])
             rates.append(grouped["accuracy_mean"].to_numpy())
     return np.concatenate(rates) if rates else None
 

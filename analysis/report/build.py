@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 
 from analysis import study as studies
 from analysis import tables
-from analysis.chart import digest
+from analysis.chart import Chart, digest
 from analysis.figures import bars, curves, language, weights
 from analysis.report import cards, sections, summary
 from analysis.report.cards import Card
@@ -22,6 +25,10 @@ from harness import files
 from harness.errors import HarnessError
 
 log = logging.getLogger(__name__)
+MOST_WORKERS = 4
+"""Processes that draw figure files at once."""
+PARALLEL_FROM = 6
+"""Figures below which starting processes costs more than it saves."""
 
 
 def build(
@@ -79,14 +86,24 @@ def save_figures(drawn: Iterable[Card], folder: Path) -> list[str]:
     style = (Path(weights.__file__).parent / "draw.py").read_bytes()  # a changed look is a changed figure
     wanted = {key: digest(chart, style) for key, chart in charts.items()}
     stale = [key for key in charts if known.get(key) != wanted[key] or not _complete(folder, key)]
-    if stale:
-        from analysis.figures import draw  # matplotlib takes most of a second to import
-
-        for key in stale:
-            draw.save(draw.draw(charts[key]), folder / key)
+    workers = min(len(os.sched_getaffinity(0)), MOST_WORKERS, len(stale))
+    jobs = [(charts[key], folder / key) for key in stale]
+    if workers > 1 and len(stale) >= PARALLEL_FROM:
+        # Spawned, not forked: pyarrow and the linear algebra below numpy have threads of their own.
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            list(pool.map(_save, jobs))
+    else:
+        list(map(_save, jobs))
     if wanted != known:
         files.write_json(stamp, wanted)
     return stale
+
+
+def _save(job: tuple[Chart, Path]) -> None:
+    from analysis.figures import draw  # matplotlib takes most of a second to import
+
+    chart, stem = job
+    draw.save(draw.draw(chart), stem)
 
 
 def _training(study: Study) -> list[Card]:

@@ -258,7 +258,7 @@ def test_too_many_points_are_thinned_and_the_page_says_so():
 
 def test_the_verb_reads_w_and_b_files_and_writes_where_it_is_told(smoke_root, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HARNESS_RUNS", str(smoke_root))
-    monkeypatch.setenv("QAE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     assert cli.main(["report", "smoke", "--no-figures", "--against", "QAE K=0.4"]) == 0
     path = tmp_path / "reports" / "smoke" / "index.html"
@@ -276,7 +276,7 @@ def test_the_verb_reads_w_and_b_files_and_writes_where_it_is_told(smoke_root, tm
 )  # fmt: skip
 def test_mistakes_are_one_line_and_exit_code_2(smoke_root, tmp_path, monkeypatch, capsys, arguments, said):
     monkeypatch.setenv("HARNESS_RUNS", str(smoke_root))
-    monkeypatch.setenv("QAE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     assert cli.main(["report", *arguments, "--out", str(tmp_path / "out")]) == 2
     captured = capsys.readouterr().err
     assert captured.startswith("error: ")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import tally
+from analysis import tally, tallycache
 from analysis.passk import pass_at_k
 from harness.errors import HarnessError
 
@@ -69,8 +71,6 @@ def test_an_accuracy_that_is_neither_right_nor_wrong_is_refused(bad):
 
 
 def test_a_damaged_file_costs_its_evaluation_and_says_so(smoke, tmp_path):
-    from dataclasses import replace
-
     folder = tmp_path / "run"
     target = folder / "outcomes" / "eval"
     target.mkdir(parents=True)
@@ -86,8 +86,6 @@ def test_a_damaged_file_costs_its_evaluation_and_says_so(smoke, tmp_path):
 
 
 def test_a_run_without_outcomes_is_empty(smoke):
-    from dataclasses import replace
-
     found = tally.read(replace(smoke[0], folder=None))
     assert (found.steps, found.samples, found.benchmarks) == ((), 0, ())
     assert found.curve(1).empty
@@ -97,3 +95,52 @@ def test_pass_at_k_of_an_evaluation_follows_the_problems_asked_for():
     evaluation = tally.count(rows((1, "a/1", [1, 0]), (1, "a/2", [1, 1]))).at(1)
     assert evaluation.scores(1, [("a", "a/2"), ("a", "a/1")]) == pytest.approx([1.0, 0.5])
     assert evaluation.scores(2, evaluation.problems) == pytest.approx(pass_at_k(2, [1, 2], 2))
+
+
+def copied(run, folder):
+    target = folder / "outcomes" / "eval"
+    target.mkdir(parents=True)
+    for path in (run.folder / "outcomes" / "eval").iterdir():
+        (target / path.name).write_bytes(path.read_bytes())
+    return replace(run, folder=folder)
+
+
+def same(a, b):
+    return (a.steps, a.problems, a.scorers) == (b.steps, b.problems, b.scorers) and all(
+        np.array_equal(x, y) for x, y in ((a.n, b.n), (a.correct, b.correct))
+    )
+
+
+def test_the_cache_gives_the_same_and_opens_no_outcome_file(smoke, tmp_path, monkeypatch):
+    run = copied(smoke[0], tmp_path / "run")
+    first = tallycache.read(run, tmp_path / "cache")
+    assert same(first, tally.read(run))
+    monkeypatch.setattr(tally, "read", lambda run: pytest.fail("outcome files were opened"))
+    assert same(tallycache.read(run, tmp_path / "cache"), first)
+
+
+def test_a_changed_or_new_file_is_counted_again(smoke, tmp_path):
+    run = copied(smoke[0], tmp_path / "run")
+    tallycache.read(run, tmp_path / "cache")
+    table = rows((50, "add_easy/1", [1, 0]))
+    pq.write_table(table, run.folder / "outcomes" / "eval" / "step_000050.parquet")
+    assert tallycache.read(run, tmp_path / "cache").steps == (0, 10, 20, 30, 40, 50)
+    pq.write_table(rows((50, "add_easy/1", [1, 1, 1])), run.folder / "outcomes" / "eval" / "step_000050.parquet")
+    assert tallycache.read(run, tmp_path / "cache").samples == 3
+
+
+def test_a_damaged_cache_or_one_that_cannot_be_written_costs_nothing_but_time(smoke, tmp_path):
+    run = copied(smoke[0], tmp_path / "run")
+    expected = tallycache.read(run, tmp_path / "cache")
+    [entry] = (tmp_path / "cache").rglob("*.parquet")
+    entry.write_bytes(b"PAR1 torn")
+    assert same(tallycache.read(run, tmp_path / "cache"), expected)
+    (tmp_path / "file").write_text("no folder")
+    assert same(tallycache.read(run, tmp_path / "file"), expected)
+
+
+def test_a_tally_with_damage_is_not_kept(smoke, tmp_path):
+    run = copied(smoke[0], tmp_path / "run")
+    (run.folder / "outcomes" / "eval" / "step_000020.parquet").write_bytes(b"PAR1 torn")
+    assert tallycache.read(run, tmp_path / "cache").notes
+    assert not list((tmp_path / "cache").rglob("*.parquet"))
