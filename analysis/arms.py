@@ -123,8 +123,7 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def varying(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """Every config key on which the runs differ -> its value in each run, as text, seeds and paths included.
-    """
+    """Every config key on which the runs differ -> its value in each run, as text, seeds and paths included."""
     leaves = [flat(run.config) for run in runs]
     keys = sorted({key for config in leaves for key in config})
     table = {key: [_text(config.get(key, _ABSENT)) for config in leaves] for key in keys}

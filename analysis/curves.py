@@ -1,5 +1,4 @@
-"""Curves of one metric over an arm's seeds: aligned on the training step, with a band where there are enough.
-"""
+"""Curves of one metric over an arm's seeds: aligned on the training step, with a band where there are enough."""
 
 from __future__ import annotations
 
@@ -60,8 +59,7 @@ class Curves:
         return Curves(self.steps, self.values * factor, self.names)
 
     def late_means(self, share: float = 0.25) -> Floats:
-        """(runs,) every run's mean over the last `share` of its own finite steps, NaN for a run without any.
-        """
+        """(runs,) every run's mean over the last `share` of its own finite steps, NaN for a run without any."""
         late = []
         for row in self.values:
             finite = row[np.isfinite(row)]

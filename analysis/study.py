@@ -43,8 +43,7 @@ class Study:
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """The k that the runs report pass@k for, ascending; those that the samples do not allow are left out.
-        """
+        """The k that the runs report pass@k for, ascending; those that the samples do not allow are left out."""
         asked = {int(k) for run in self.runs for k in run.get("evaluation.k", None) or (1, 16)}
         return tuple(sorted(k for k in asked if not self.samples or k <= self.samples)) or (1,)
 

@@ -59,8 +59,7 @@ def _stamp(run: Run) -> Stamp:
 
 
 def _store(entry: Path, stamp: Stamp, found: Tally) -> None:
-    """One row a problem, two columns an evaluation; steps, scorers and what it was made of in the metadata.
-    """
+    """One row a problem, two columns an evaluation; steps, scorers and what it was made of in the metadata."""
     columns: dict[str, object] = {
         "benchmark": [benchmark for benchmark, _ in found.problems],
         "problem": [problem for _, problem in found.problems],

@@ -96,8 +96,7 @@ def weights(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
 
 
 def success_rates(arm: Arm, steps: int = FILES) -> np.ndarray | None:
-    """Success rates of the groups of up to `steps` training steps of every run; None without outcome files.
-    """
+    """Success rates of the groups of up to `steps` training steps of every run; None without outcome files."""
     rates = []
     for run in arm.runs:
         files = [path for _, path in outcomes.files(run, "train")]

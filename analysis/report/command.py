@@ -47,8 +47,7 @@ def default_folder(sweep: str) -> Path:
 
 
 def _known(against: str, runs: Sequence[Run]) -> None:
-    """Raises: HarnessError where `--against` names no arm: a typing error must not compare with another arm.
-    """
+    """Raises: HarnessError where `--against` names no arm: a typing error must not compare with another arm."""
     from analysis import arms
 
     found = arms.group(runs)

@@ -1,5 +1,4 @@
-"""The page itself: template, style, script and the plotting library in one file that opens without a network.
-"""
+"""The page itself: template, style, script and the plotting library in one file that opens without a network."""
 
 from __future__ import annotations
 
