@@ -131,7 +131,7 @@ def _end_by_force(attempt: Attempt, *, alone: bool) -> None:
     flusher.start()
     flusher.join(timeout=FLUSH_SECONDS)
     if alone:  # else the processes are the job's
-        processes.end(attempt.folder, grace=3.0, exclude=frozenset([os.getpid()]))
+        processes.end(attempt.folder, grace=3.0, exclude=forkserver.this_process())
     os._exit(FORCED)
 
 
@@ -142,7 +142,7 @@ def _clean_up(attempt: Attempt, *, alone: bool) -> None:
     tracking.finish_service()
     if not alone:
         return
-    left = processes.end(attempt.folder, exclude=frozenset([os.getpid()]))
+    left = processes.end(attempt.folder, exclude=forkserver.this_process())
     if left:
         logger.warning("%d processes outlived Ray and were ended", len(left))
     environment.forget_ray_temps(attempt)

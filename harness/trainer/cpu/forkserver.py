@@ -41,6 +41,7 @@ MODULES = (
     "ray.dag.compiled_dag_node",
 )  # fmt: skip
 """What is imported by default. Not wandb: it makes a temporary folder on import and removes it when a process ends."""
+_HANDED_OVER = "HARNESS_HANDED_OVER"
 _HOST = "harness.trainer.cpu.forkhost"
 _LONGEST_SOCKET = 100  # bytes; the kernel's limit is 108
 _LONGEST_SHEBANG = 127  # bytes; of older kernels
@@ -123,9 +124,15 @@ def hand_over(module: str, arguments: Sequence[str]) -> None:
     path = os.environ.get(forkclient.VARIABLE)
     if path and "harness.trainer.cpu.preload" not in sys.modules:  # only the server, hence what it forked, imports that
         command = ["-m", module, *arguments]
-        code = forkclient.run(path, command, unbuffered=False, environment=dict(os.environ))
+        environment = {**os.environ, _HANDED_OVER: str(os.getpid())}
+        code = forkclient.run(path, command, unbuffered=False, environment=environment)
         if code is not None:
             forkclient.end_as(code)
+
+
+def this_process() -> frozenset[int]:
+    """Ids of this process and of the one that handed over to it and waits: who looks for leftovers spares both."""
+    return frozenset({os.getpid(), int(os.environ.get(_HANDED_OVER, os.getpid()))})
 
 
 @contextlib.contextmanager

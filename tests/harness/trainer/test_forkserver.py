@@ -365,19 +365,19 @@ def test_starting_a_server_imports_nothing_heavy():
 def test_hand_over_runs_a_module_once_and_ends_as_it_ended(server, tmp_path):
     (tmp_path / "program.py").write_text(
         "import os, sys\n"
-        "from harness.trainer.cpu.forkserver import hand_over\n"
+        "from harness.trainer.cpu.forkserver import hand_over, this_process\n"
         "if __name__ == '__main__':\n"
         "    hand_over('program', sys.argv[1:])\n"
-        "    print(os.getppid(), sys.argv[1:], os.path.basename(sys.argv[0]))\n"
+        "    print(os.getppid(), sys.argv[1:], os.path.basename(sys.argv[0]), len(this_process() - {os.getpid()}))\n"
         "    sys.exit(6)\n"
     )
     ended = subprocess.run(
         [sys.executable, "-m", "program", "x"], cwd=tmp_path, env=variables(server), capture_output=True, text=True
     )
-    assert ended.stdout == f"{server.process.pid} ['x'] program.py\n"
+    assert ended.stdout == f"{server.process.pid} ['x'] program.py 1\n"
     assert ended.returncode == 6
     alone = subprocess.run([sys.executable, "-m", "program", "x"], cwd=tmp_path, capture_output=True, text=True)
-    assert alone.stdout == f"{os.getpid()} ['x'] program.py\n"
+    assert alone.stdout == f"{os.getpid()} ['x'] program.py 0\n"
     assert alone.returncode == 6
 
 
