@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 import shutil
+import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.errors import HarnessError, check, check_choice
 
@@ -19,7 +23,7 @@ class Cluster:
     """Settings of this machine's launcher and of SLURM's."""
 
     name: str
-    """`auto` takes SLURM where `sbatch` is on PATH, else this machine; `local` is this machine; `slurm`."""
+    """`auto` takes SLURM where `sbatch` is on PATH and knows a cluster, else this machine; `local`; `slurm`."""
     hang_minutes: float = 10.0
     """No sign of progress for so long is a hang: the run is stopped and its logs are kept."""
     grace_seconds: float = 60.0
@@ -98,9 +102,34 @@ class Cluster:
     @property
     def launcher(self) -> str:
         """`slurm` or `local`: what `auto` means on this machine."""
-        if self.name != "auto":
-            return self.name
-        return "slurm" if shutil.which("sbatch") else "local"
+        return self.name if self.name != "auto" else automatic()
+
+
+def automatic() -> str:
+    """What `auto` means here: HARNESS_CLUSTER if it is set, else `slurm` where `sbatch` knows a cluster, else `local`.
+
+    Installed programs without a cluster (no slurm.conf, no server to get one from) count for nothing; a cluster whose
+    controller does not answer is still one.
+    """
+    chosen = os.environ.get("HARNESS_CLUSTER")
+    if chosen:
+        check_choice("HARNESS_CLUSTER", chosen, ("local", "slurm"))
+        return chosen
+    sbatch = shutil.which("sbatch")
+    return "slurm" if sbatch and _configured(sbatch, os.environ.get("SLURM_CONF")) else "local"
+
+
+@functools.cache
+def _configured(sbatch: str, _: str | None) -> bool:
+    """Asked once for each sbatch and SLURM_CONF: scontrol says plainly where there is no configuration at all."""
+    try:
+        done = subprocess.run(
+            [Path(sbatch).with_name("scontrol"), "ping"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    missing = ("configuration source", "Unable to process configuration file", "Unable to establish configuration")
+    return not any(sign in done.stdout + done.stderr for sign in missing)
 
 
 def minutes(text: str) -> int:

@@ -109,6 +109,8 @@ def freeze(
     files.write_json(
         store.sweep_file(sweep.name),
         {
+    if not sweep.name:
+        return  # runs of no sweep
             "sweep": sweep.name, "question": sweep.question, "compare": dict(sweep.compare), "applied": now(),
             "points": [{"id": e.id, "label": e.label, "overrides": list(e.varied)} for e in entries],
         },

@@ -62,12 +62,12 @@ def plan(sweep: Sweep, store: Store, root: Path) -> list[Planned]:
 
 
 def refreshed(entries: Sequence[Planned], store: Store) -> list[Planned]:
-    """The same plan by the state of things now: others may have been at it since."""
+    """The same plan by the state of things now: what was to be started may have been started by others since."""
     seen = live.overview(store, [entry.id for entry in entries])
     fresh = []
     for entry in entries:
         state = seen[entry.id].state
-        action, reason = (entry.action, entry.reason) if entry.action == "same" else decide(state)
+        action, reason = decide(state) if entry.action in ("add", "retry") else (entry.action, entry.reason)
         fresh.append(replace(entry, state=state, action=action, reason=reason))
     return fresh
 

@@ -16,6 +16,14 @@ _LINE_SECONDS = 20.0
 """Without a terminal a running run prints a line at most so often, and whenever its state changes."""
 
 
+_STATE = 5
+"""Column of the state, which has a colour."""
+_COLOURS = {
+    "done": "green", "failed": "red", "running": "cyan", "stopped": "yellow", "queued": "blue", "unknown": "magenta"
+}  # fmt: skip
+_ANSI = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One run at one moment."""
@@ -34,12 +42,18 @@ class Row:
     zero_share: float | None
     """Share of responses with zero advantage."""
     seconds_left: float | None
+    gpu_hours: float | None = None
+    """Over all attempts; None where it takes no GPU."""
+    waits: str = ""
+    """Why SLURM does not start it yet, in SLURM's word."""
+    entropy_flag: str = ""
+    """`collapsed`, `exploded` and so on; '' where nothing is wrong."""
 
 
-def row(store: Store, run: str) -> Row:
-    """Reads one run's row from its files."""
-    spec = store.spec(run)
-    config, state = spec["config"], store.state(run)
+def row(store: Store, run: str, state: RunState | None = None) -> Row:
+    """Reads one run's row from its files. `state` is what is known already, from SLURM too."""
+    spec = store.brief(run)
+    config, state = spec["config"], state or store.state(run)
     beat = store.heartbeat(run)
     metrics: Mapping[str, Any] = beat.get("metrics") or {}
     seconds = beat.get("step_seconds")
@@ -60,26 +74,60 @@ def _number(metrics: Mapping[str, Any], *names: str) -> float | None:
     return None
 
 
-def table(rows: Sequence[Row], title: str) -> Table:
-    """The live table, also that of `harness status`."""
-    from rich.table import Table
-
-    out = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for name, justify in (
+def cells(rows: Sequence[Row]) -> tuple[list[tuple[str, str]], list[list[str]]]:
+    """((name, `left` or `right`) of every column, the texts of every row); columns that say nothing are left out."""
+    on_gpus, remarks = any(r.gpu_hours is not None for r in rows), any(r.waits or r.entropy_flag for r in rows)
+    columns = [
         ("run", "left"), ("baseline", "left"), ("K", "right"), ("model", "left"), ("seed", "right"), ("state", "left"),
         ("step", "right"), ("entropy", "right"), ("pass@1", "right"), ("zero adv.", "right"), ("left", "right"),
-    ):  # fmt: skip
+        *([("GPU-h", "right")] if on_gpus else []), *([("", "left")] if remarks else []),
+    ]  # fmt: skip
+    texts = [
+        [
+            r.id, r.baseline, r.K, r.model, r.seed, r.state.kind, f"{r.state.step}/{r.state.total}",
+            _show(r.entropy, ".3f"), _show(r.pass1, ".3f"), _show(r.zero_share, ".0%"), duration(r.seconds_left),
+            *([_show(r.gpu_hours, ".1f")] if on_gpus else []),
+            *([r.waits or (f"entropy {r.entropy_flag}" if r.entropy_flag else "")] if remarks else []),
+        ]
+        for r in rows
+    ]  # fmt: skip
+    return columns, texts
+
+
+def table(rows: Sequence[Row], title: str) -> Table:
+    """The live table."""
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    columns, texts = cells(rows)
+    for name, justify in columns:
         out.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    colours = {"done": "green", "failed": "red", "running": "cyan", "stopped": "yellow"}
-    for r in rows:
-        kind = r.state.kind
-        style = colours.get(kind, "")
-        out.add_row(
-            r.id, r.baseline, r.K, r.model, r.seed, f"[{style}]{kind}[/]" if style else kind,
-            f"{r.state.step}/{r.state.total}", _show(r.entropy, ".3f"), _show(r.pass1, ".3f"),
-            _show(r.zero_share, ".0%"), duration(r.seconds_left),
-        )  # fmt: skip
+    for r, row_texts in zip(rows, texts, strict=True):
+        styled = [Text(text) for text in row_texts]
+        styled[_STATE].stylize(_COLOURS.get(r.state.kind, ""))
+        if r.entropy_flag:
+            styled[-1].stylize("red")
+        out.add_row(*styled)
     return out
+
+
+def plain(rows: Sequence[Row], title: str, *, colour: bool = False) -> str:
+    """The same as text: a thousand rows in 10 ms, where the live table takes a second."""
+    columns, texts = cells(rows)
+    lines = [[name for name, _ in columns], *texts]
+    widths = [max(len(row_texts[i]) for row_texts in lines) for i in range(len(columns))]
+    out = [title]
+    for number, row_texts in enumerate(lines):
+        padded = [
+            text.ljust(width) if justify == "left" else text.rjust(width)
+            for text, width, (_, justify) in zip(row_texts, widths, columns, strict=True)
+        ]
+        code = _ANSI.get(_COLOURS.get(rows[number - 1].state.kind, "")) if colour and number else None
+        if code:
+            padded[_STATE] = f"\x1b[{code}m{padded[_STATE]}\x1b[0m"
+        out.append("  ".join(padded).rstrip())
+    return "\n".join(out)
 
 
 def line(r: Row) -> str:

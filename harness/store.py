@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,8 @@ from harness import claim, files
 from harness.errors import HarnessError, nearest
 
 SCHEMA = 1
+_VERL = '\n "verl": '
+"""Where verl's config begins in a spec as `files.write_json` writes it."""
 _ID = re.compile(r"[0-9a-f]{10}")
 _STEP = re.compile(r"step_(\d+)\.parquet")
 
@@ -79,6 +82,18 @@ class Store:
             raise HarnessError(f"{path} is not the spec of run {run}: restore it, or move {path.parent} away")
         return spec
 
+    def brief(self, run: str) -> dict[str, Any]:
+        """The spec up to verl's config, which is nine tenths of it: what tables show. Raises: as `spec` does."""
+        try:
+            text = (self.folder(run) / "spec.json").read_text(encoding="utf-8")
+            head, found, _ = text.partition(_VERL)
+            spec = json.loads(head.rstrip().rstrip(",") + "}") if found else None
+        except (OSError, ValueError):
+            spec = None
+        if not isinstance(spec, dict) or spec.get("id") != run or "config" not in spec:
+            return self.spec(run)  # written by another hand, or damaged: the whole file decides
+        return spec
+
     def freeze(self, run: str, spec: Mapping[str, Any], diff: str = "") -> None:
         """Writes the spec of a run that is not done and that nobody works on.
 
@@ -138,7 +153,7 @@ class Store:
         folder = self.folder(run)
         if not (folder / "spec.json").exists() and not self._holds_data(folder):
             return RunState(run, "absent", 0, 0, 0, "")
-        spec = self.spec(run)
+        spec = self.brief(run)
         total = int(spec.get("config", {}).get("steps", 0))
         attempts = self.attempts(run)
         beat = self.heartbeat(run)
@@ -156,7 +171,8 @@ class Store:
         last = attempts[-1]
         saved = self.checkpoint(run)
         goes_on = f"goes on from the checkpoint of step {saved}" if saved else "no checkpoint yet: starts afresh"
-        if last.get("outcome") == "failed":
+        lost = last.get("outcome") == "lost" and last.get("cause") not in ("cancelled", "preempted", "time limit")
+        if last.get("outcome") == "failed" or lost:  # lost: killed, and its end was told by SLURM afterwards
             return RunState(run, "failed", step, total, len(attempts), f"{last.get('reason', 'unknown')}; {goes_on}")
         why = "stopped" if last.get("outcome") == "stopped" else "interrupted"
         return RunState(run, "stopped", step, total, len(attempts), f"{why} at step {step} of {total}, {goes_on}")

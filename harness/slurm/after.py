@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.slurm import backlog, brake, submission, submit
+from harness.slurm import backlog, brake, lost, submission, submit
 from harness.store import Store
 
 log = logging.getLogger(__name__)
@@ -21,6 +21,7 @@ def after(folder: Path) -> None:
     store = Store(folder.parent)
     spec = store.spec(folder.name)
     with submission.gate(store.root) as lock:
+        lost.complete(store, folder.name)
         if spec["sweep"]:
             stop_after = spec["config"]["cluster"]["stop_after"]
             for run in brake.pull(store, spec["sweep"], stop_after):

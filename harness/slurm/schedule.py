@@ -59,6 +59,8 @@ def _again(entry: Planned) -> Planned:
 
 def left_out(store: Store, sweep: Sweep, entries: Sequence[Planned]) -> list[str]:
     """Runs that the sweep asked for when it was last applied, that nobody asks for now, and that are queued or run."""
+    if not sweep.name:
+        return []
     try:
         before = set(ids_of(store, sweep.name))
     except HarnessError:
@@ -91,6 +93,6 @@ def prune(store: Store, runs: Sequence[str], *, agreed: bool) -> list[str]:
 def told(report: submit.Report, name: str) -> list[str]:
     """What to print at the end of a submission."""
     lines = list(submit.summary(report)) or ["nothing to submit"]
-    if report.jobs:
+    if report.jobs and name:
         lines.append(f"watch: harness status {name} --watch    cancel: harness cancel {name}")
     return lines

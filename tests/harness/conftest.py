@@ -21,6 +21,7 @@ class Lab:
         self._monkeypatch = monkeypatch
         monkeypatch.setenv("HARNESS_RUNS", str(self.runs))
         monkeypatch.setenv("HARNESS_CACHE", str(folder / "cache"))
+        monkeypatch.setenv("HARNESS_CLUSTER", "local")  # whatever this machine has, no test submits to it
         monkeypatch.setattr(sweep, "folder", lambda: self._sweeps)
 
     def sweep(self, text, name="study"):

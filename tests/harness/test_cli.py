@@ -30,7 +30,7 @@ def run(capsys, *arguments):
         (["train", "model=tiny", "platform=cuda"], "platform=cuda needs at least 1 GPU"),
         (["plan", "--watch"], "unrecognized arguments: --watch"),
         (["why", "1", "2"], "run '1': none in"),
-        (["status", "never"], "sweep 'never' was never applied here"),
+        (["status", "never"], "'never' is no applied sweep"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path, arguments, message):

@@ -36,11 +36,40 @@ def test_bad_settings_are_named(settings, message):
         Cluster(**{"name": "slurm", **settings})
 
 
+def program(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    "answer, launcher",
+    [
+        ("scontrol: fatal: Could not establish a configuration source", "local"),
+        ("Slurmctld(primary) at login1 is DOWN", "slurm"),
+    ],
+)
+def test_programs_without_a_cluster_count_for_nothing(tmp_path, monkeypatch, answer, launcher):
+    program(tmp_path / "sbatch", "exit 0")
+    program(tmp_path / "scontrol", f"echo '{answer}' >&2; exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("HARNESS_CLUSTER", raising=False)
+    assert Cluster(name="auto").launcher == launcher
+
+
+def test_what_auto_means_can_be_set(monkeypatch):
+    monkeypatch.setenv("HARNESS_CLUSTER", "slurm")
+    assert Cluster(name="auto").launcher == "slurm"
+    assert Cluster(name="local").launcher == "local"
+    monkeypatch.setenv("HARNESS_CLUSTER", "slrum")
+    with pytest.raises(HarnessError, match="HARNESS_CLUSTER=slrum: did you mean slurm"):
+        Cluster(name="auto").launcher  # noqa: B018
+
+
 def test_auto_is_slurm_where_sbatch_is_on_the_path(tmp_path, monkeypatch):
+    monkeypatch.delenv("HARNESS_CLUSTER", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert Cluster(name="auto").launcher == "local"
-    (tmp_path / "sbatch").write_text("#!/bin/sh\n")
-    (tmp_path / "sbatch").chmod(0o755)
+    program(tmp_path / "sbatch", "exit 0")
     assert Cluster(name="auto").launcher == "slurm"
     assert Cluster(name="local").launcher == "local"
 

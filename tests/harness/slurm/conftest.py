@@ -10,7 +10,8 @@ from tests.support.fake_slurm import FakeSlurm
 
 
 @pytest.fixture
-def slurm(tmp_path, monkeypatch):
+def slurm(lab, tmp_path, monkeypatch):
+    monkeypatch.delenv("HARNESS_CLUSTER")
     fake = FakeSlurm(tmp_path / "slurm", monkeypatch)
     fake.install(os.environ["PATH"])
     return fake

@@ -146,6 +146,8 @@ def scancel(state, arguments):
 def scontrol(state, arguments):
     if arguments[:2] == ["show", "config"]:
         return "\n".join(f"{key:<24}= {value}" for key, value in state["config"].items())
+    if arguments == ["ping"]:
+        return "Slurmctld(primary) at fake is UP"
     if arguments[:2] == ["show", "partition"]:
         return state["wishes"].get("partitions", "PartitionName=gpu State=UP Default=YES MaxTime=UNLIMITED")
     return fail(f"scontrol: not faked: {arguments}")

@@ -1,0 +1,88 @@
+"""`harness retry`: chosen runs of a sweep once more, with today's code and settings, through the sweep's own plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness import apply
+from harness.compose import compose, project_folder
+from harness.errors import HarnessError
+from harness.plan import Planned, plan
+from harness.signature import run_id, signature
+from harness.slurm import live, lost
+from harness.store import RunState, Store
+from harness.sweep import Sweep, load
+
+Wanted = Callable[[RunState, str], bool]
+"""(state, class of the last failure) -> whether the run is to be tried again."""
+
+
+def retry(store: Store, runs: Sequence[str], wanted: Wanted) -> int:
+    """Tries the wanted ones of these runs again. Returns the exit code of the worst sweep.
+
+    Raises: HarnessError where a run can no longer be composed as it was.
+    """
+    project = project_folder()
+    chosen = choose(store, runs, wanted)
+    if not chosen:
+        print(f"nothing to retry among {len(runs)} runs: see `harness status`")
+        return 0
+    by_sweep: dict[str, list[str]] = {}
+    for run in chosen:
+        by_sweep.setdefault(str(store.brief(run).get("sweep", "")), []).append(run)
+    codes = [_again(store, name, group, chosen, project) for name, group in by_sweep.items()]
+    return max(codes)
+
+
+def choose(store: Store, runs: Sequence[str], wanted: Wanted) -> dict[str, RunState]:
+    """The wanted runs and their states, ends that nobody recorded looked up first."""
+    seen = live.overview(store, runs)
+    for run, s in seen.items():
+        if s.handed is not None and s.state.kind in ("failed", "stopped", "unknown"):
+            lost.complete(store, run)
+    chosen = {}
+    for run, s in live.overview(store, runs).items():
+        attempts = store.attempts(run)
+        cause = str(attempts[-1].get("cause", "")) if attempts else ""
+        if s.state.kind not in ("done", "running", "queued", "absent") and wanted(s.state, cause):
+            chosen[run] = s.state
+    return chosen
+
+
+def _again(store: Store, name: str, group: Sequence[str], chosen: dict[str, RunState], project: Path) -> int:
+    sweep, entries = _entries(store, name, group, project)
+    anyway = frozenset(run for run in group if chosen[run].kind == "unknown")
+    asked = [e if e.id in group else _kept(e) for e in entries]
+    return apply.carry_out(sweep, asked, store, project, report=False, anyway=anyway)
+
+
+def _kept(entry: Planned) -> Planned:
+    return replace(entry, action="keep", reason="not asked for") if entry.action in ("add", "retry") else entry
+
+
+def _entries(store: Store, name: str, group: Sequence[str], project: Path) -> tuple[Sweep, list[Planned]]:
+    """The sweep's plan where it still asks for all of the runs, else a plan of their own overrides."""
+    if name:
+        try:
+            sweep = load(name)
+            entries = plan(sweep, store, project)
+        except HarnessError:
+            entries = []  # its file is gone or no longer composes
+        if set(group) <= {entry.id for entry in entries}:
+            return sweep, entries
+    entries = [_planned(store, run, project) for run in group]
+    return Sweep("", "", (), {}, None, Path("retry")), entries
+
+
+def _planned(store: Store, run: str, project: Path) -> Planned:
+    overrides = store.brief(run)["overrides"]
+    composed = compose(overrides)
+    sig = signature(composed, project)
+    if run_id(sig) != run:
+        raise HarnessError(
+            f"run {run}: conf/ or its data have changed, so that its overrides now make run {run_id(sig)}: "
+            "apply a sweep that asks for it instead"
+        )
+    return Planned(run, composed, sig, tuple(overrides), "retry", "asked for", live.overview(store, [run])[run].state)

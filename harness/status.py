@@ -1,0 +1,114 @@
+"""`harness status`: the runs, with SLURM's word on them: one squeue call a refresh, however many there are."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING
+
+from harness import progress, usage, vitals
+from harness.progress import Row
+from harness.slurm import live
+from harness.store import Store
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+REFRESH_SECONDS = 10.0
+_MOST_REASONS = 25
+_OVER = ("done", "failed", "stopped", "absent", "new")
+
+
+def rows(store: Store, runs: Sequence[str]) -> list[Row]:
+    """One row a run that has a folder. Raises: HarnessError where a folder is damaged."""
+    seen = live.overview(store, runs)
+    there = {run: s for run, s in seen.items() if s.state.kind != "absent"}
+    flagged = vitals.flags(store.root, [run for run, s in there.items() if s.state.step])
+    return [_row(store, run, s, flagged) for run, s in there.items()]
+
+
+def _row(store: Store, run: str, seen: live.Seen, flagged: Mapping[str, str]) -> Row:
+    plain = progress.row(store, run, seen.state)
+    job = seen.job
+    waits = job.reason if job is not None and seen.state.kind == "queued" else ""
+    left = plain.seconds_left
+    if left is None and job is not None and seen.state.kind == "running" and job.left is not None:
+        left = float(job.left)  # until the time limit, while nothing is known of the steps
+    spec = store.brief(run)
+    need = spec["config"]["model"]["resources"]
+    hours = None
+    if need["gpus"]:
+        beat = store.heartbeat(run).get("time")
+        until = time.time() if seen.state.kind == "running" or not isinstance(beat, int | float) else float(beat)
+        hours = usage.gpu_hours(store.attempts(run), need["gpus"] * need["nodes"], until=until)
+    return dataclasses.replace(
+        plain, waits=waits, seconds_left=left, gpu_hours=hours, entropy_flag=flagged.get(run, "")
+    )
+
+
+def reasons(shown: Sequence[Row]) -> list[str]:
+    """Why runs are where they are, for those that a person may want to act on."""
+    told = [r for r in shown if r.state.kind in ("failed", "stopped", "unknown")]
+    lines = [f"{r.id}  {r.label}: {r.state.reason}" for r in told[:_MOST_REASONS]]
+    if len(told) > _MOST_REASONS:
+        lines.append(f"and {len(told) - _MOST_REASONS} more; narrow it: harness status SWEEP state=failed")
+    return lines
+
+
+def summary(shown: Sequence[Row]) -> str:
+    """Such as `12 done, 3 running, 5 queued; 120.5 GPU-hours`."""
+    kinds = ("done", "running", "queued", "stopped", "failed", "unknown", "new")
+    counts = [(sum(r.state.kind == kind for r in shown), kind) for kind in kinds]
+    text = ", ".join(f"{n} {kind}" for n, kind in counts if n) or "no runs"
+    hours = [r.gpu_hours for r in shown if r.gpu_hours is not None]
+    return f"{text}; {sum(hours):.1f} GPU-hours" if hours else text
+
+
+def show(store: Store, runs: Sequence[str], title: str, out: IO[str] | None = None) -> None:
+    """Prints the table once."""
+    out = out or sys.stdout
+    shown = rows(store, runs)
+    print(progress.plain(shown, f"{title}: {summary(shown)}", colour=out.isatty()), file=out)
+    for line in reasons(shown):
+        print(line, file=out)
+
+
+def watch(
+    store: Store,
+    runs: Sequence[str],
+    title: str,
+    *,
+    every: float = REFRESH_SECONDS,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Refreshes until nothing is queued, running or unknown. Without a terminal it prints what changes, as lines."""
+    said: dict[str, str] = {}
+    live_table = _live() if sys.stdout.isatty() else None
+    try:
+        while True:
+            shown = rows(store, runs)
+            if live_table is not None:
+                live_table.update(progress.table(shown, f"{title}: {summary(shown)}"), refresh=True)
+            else:
+                for r in shown:
+                    if said.get(r.id) != r.state.kind:
+                        print(progress.line(r), flush=True)
+                        said[r.id] = r.state.kind
+            if all(r.state.kind in _OVER for r in shown):
+                break
+            sleep(every)
+    finally:
+        if live_table is not None:
+            live_table.stop()
+    for line in reasons(shown):
+        print(line)
+
+
+def _live() -> Live:
+    from rich.live import Live
+
+    table = Live(auto_refresh=False)
+    table.start()
+    return table

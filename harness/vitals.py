@@ -1,0 +1,80 @@
+"""Entropy collapse and explosion of many runs at once, each run's log read only where it has grown."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import files
+from harness.errors import HarnessError
+
+_STEP = re.compile(rb'^\{"step": (\d+)')
+_ENTROPY = tuple(
+    re.compile(rb'"' + re.escape(name) + rb'": (null|[-+0-9.eE]+)') for name in (b"entropy/all", b"actor/entropy")
+)
+_SHORTEST = 10
+"""Steps below which nothing is judged (analysis.health)."""
+
+
+def flags(root: Path, runs: Iterable[str]) -> dict[str, str]:
+    """Run -> `collapsed`, `exploded`, `falling`, `rising` or `diverged`; runs in good health are left out.
+
+    What was found is kept in <root>/_cache/entropy.json, by the size of each log.
+    """
+    path = root / "_cache" / "entropy.json"
+    known = _known(path)
+    fresh: dict[str, Any] = {}
+    for run in runs:
+        log = root / run / "metrics.jsonl"
+        try:
+            status = log.stat()
+        except OSError:
+            continue
+        mark = [status.st_ino, status.st_size]
+        before = known.get(run)
+        fresh[run] = before if before and before["mark"] == mark else {"mark": mark, "verdict": verdict(log)}
+    if any(known.get(run) != entry for run, entry in fresh.items()):
+        with contextlib.suppress(OSError):  # a store that is not ours to write is read anew each time
+            files.write_json(path, {**known, **fresh})
+    return {run: entry["verdict"] for run, entry in fresh.items() if entry["verdict"] not in ("steady", "short")}
+
+
+def verdict(log: Path) -> str:
+    """The verdict of analysis.health on the entropy in one metrics.jsonl."""
+    curve = read(log)
+    if len(curve) < _SHORTEST:
+        return "short"
+    from analysis.health import judge
+
+    steps = sorted(curve)
+    return judge(steps, [curve[step] for step in steps]).verdict
+
+
+def read(log: Path) -> dict[int, float]:
+    """Step -> entropy, nats a token; NaN where it was not finite. A later line of a step wins (a resumed run).
+
+    The lines are searched, not parsed: they hold a hundred other numbers.
+    """
+    curve: dict[int, float] = {}
+    try:
+        data = log.read_bytes()
+    except OSError:
+        return curve
+    for line in data.splitlines():
+        step = _STEP.match(line)
+        value = next((found for pattern in _ENTROPY if (found := pattern.search(line))), None)
+        if step and value:
+            curve[int(step[1])] = math.nan if value[1] == b"null" else float(value[1])
+    return curve
+
+
+def _known(path: Path) -> Mapping[str, Any]:
+    try:
+        content = files.read_json(path)
+    except (FileNotFoundError, HarnessError):
+        return {}
+    return content if isinstance(content, dict) else {}

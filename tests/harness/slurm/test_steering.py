@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import pytest
+
+from harness import cli, files
+from harness.slurm import live, submission
+from tests.harness.slurm.test_submit import STUDY, ids
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch):
+    monkeypatch.setattr(live, "_SETTLE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def queued(lab, slurm, capsys):
+    lab.sweep(STUDY)
+    lab.apply()
+    capsys.readouterr()
+    return ids(lab)
+
+
+def attempt(lab, run, number=1, **fields):
+    record = {"attempt": number, "started": "2030-01-01T00:00:00+00:00", "host": "node1", "pid": 1, **fields}
+    files.write_json(lab.runs / run / "attempts" / f"{number:03d}" / "attempt.json", record)
+
+
+def failed(lab, run, job, cause):
+    end = {"ended": "2030-01-01T01:00:00+00:00", "outcome": "failed", "cause": cause, "reason": f"{cause}: it said so"}
+    attempt(lab, run, job=job, restart=0, **end)
+
+
+def test_status_shows_why_jobs_wait_and_what_runs(lab, slurm, queued, capsys):
+    slurm.set("1000_0", "RUNNING", node="node1")
+    slurm.set("1000_1", "PENDING", reason="QOSMaxGRESPerUser")
+    slurm.set("1000_2", "forgotten")
+    slurm.forget_calls()
+    assert cli.main(["status", "study"]) == 0
+    out = capsys.readouterr().out
+    assert "study: 1 running, 1 queued, 1 unknown" in out
+    assert "QOSMaxGRESPerUser" in out
+    assert f"{queued[2]}  QAE K=0.8, tiny, seed 1: job 1000_2: neither squeue nor accounting knows it" in out
+    assert len(slurm.calls("squeue")) == 1
+    assert len(slurm.calls("sacct")) == 1
+
+
+def test_status_of_a_store_without_jobs_asks_nobody(lab, slurm, capsys):
+    lab.sweep(STUDY.replace("cluster=auto", "cluster=local, cluster.fork_server=false"))
+    assert lab.apply() == 0
+    slurm.forget_calls()
+    assert cli.main(["status"]) == 0
+    assert "3 done" in capsys.readouterr().out
+    assert slurm.calls("squeue") == []
+
+
+def test_cancel_by_filter_takes_only_what_is_named(lab, slurm, queued, capsys):
+    assert cli.main(["cancel", "k=0.8"]) == 0
+    assert "QAE K=0.8, tiny, seed 1: cancelled (job 1000_2)" in capsys.readouterr().out
+    assert [slurm.jobs[f"1000_{i}"]["state"] for i in range(3)] == ["PENDING", "PENDING", "CANCELLED"]
+    assert lab.plan()[2].reason == "job 1000_2 was cancelled at step 0 of 6"
+    assert files.read_json_lines(lab.runs / queued[2] / "events.jsonl")[0][-1]["event"] == "cancelled"
+
+
+def test_cancel_of_a_sweep_and_then_nothing_is_left(lab, slurm, queued, capsys):
+    assert cli.main(["cancel", "study"]) == 0
+    assert {job["state"] for job in slurm.jobs.values()} == {"CANCELLED"}
+    assert cli.main(["cancel", "study"]) == 0
+    assert "nothing to cancel" in capsys.readouterr().out
+
+
+def test_retry_takes_the_class_that_was_asked_for(lab, slurm, queued, capsys):
+    failed(lab, queued[0], "1000_0", "out of GPU memory")
+    failed(lab, queued[1], "1000_1", "NCCL")
+    for i in (0, 1):
+        slurm.leave_queue(f"1000_{i}", "FAILED", exit="1:0")
+    assert cli.main(["retry", "study", "--class", "oom"]) == 0
+    assert sorted(slurm.jobs)[3:] == ["1001_0"]
+    assert submission.read(lab.runs, submission.current(lab.runs / queued[0]).submission).array == "1001"
+    assert [e.state.kind for e in lab.plan()] == ["queued", "failed", "queued"]
+    points = files.read_json(lab.store.sweep_file("study"))["points"]
+    assert [point["id"] for point in points] == queued  # the sweep still consists of all its points
+    assert cli.main(["retry", "study", "--class", "oom"]) == 0
+    assert "nothing to retry" in capsys.readouterr().out
+
+
+def test_an_unknown_run_is_submitted_again_only_when_asked_for(lab, slurm, queued):
+    slurm.set("1000_2", "forgotten")
+    lab.apply()
+    assert len(slurm.jobs) == 3
+    old = submission.current(lab.runs / queued[2]).submission
+    assert cli.main(["retry", queued[2]]) == 0
+    assert sorted(slurm.jobs)[3:] == ["1001_0"]
+    assert submission.current(lab.runs / queued[2]).submission != old  # the old job, should it turn up, ends at once
+
+
+def test_a_class_that_is_none_is_named(queued, capsys):
+    assert cli.main(["retry", "study", "--class", "oon"]) == 2
+    assert "error: --class oon: did you mean oom" in capsys.readouterr().err
+
+
+def test_prune_cancels_what_left_the_grid_only_when_told(lab, slurm, queued, capsys):
+    lab.sweep(STUDY.replace("[0.2, 0.8]", "[0.2]"))
+    lab.apply()
+    out = capsys.readouterr().out
+    assert "1 runs are no longer in the grid but queued or running; --prune cancels them:" in out
+    assert queued[2] in out
+    assert slurm.jobs["1000_2"]["state"] == "PENDING"
+
+
+def test_prune_when_told(lab, slurm, queued, monkeypatch):
+    from harness import apply
+
+    lab.sweep(STUDY.replace("[0.2, 0.8]", "[0.2]"))
+    assert apply.apply("study", report=False, prune=True) == 0
+    assert [slurm.jobs[f"1000_{i}"]["state"] for i in range(3)] == ["PENDING", "PENDING", "CANCELLED"]
+
+
+def test_a_run_that_another_sweep_asks_for_is_not_pruned(lab, slurm, queued):
+    from harness import apply
+
+    lab.sweep(STUDY, name="other")
+    lab.apply("other")
+    lab.sweep(STUDY.replace("[0.2, 0.8]", "[0.2]"))
+    apply.apply("study", report=False, prune=True)
+    assert slurm.jobs["1000_2"]["state"] == "PENDING"
+
+
+def test_logs_of_a_run_and_of_the_job_before_it(lab, slurm, queued, capsys):
+    assert cli.main(["logs", queued[0]]) == 2
+    assert "has no log yet: queued, job 1000_0 waits: Priority" in capsys.readouterr().err
+    key = submission.current(lab.runs / queued[0]).submission
+    (submission.folder(lab.runs, key) / "logs" / "1000_0.0.0.log").write_text("module: command not found\n")
+    assert cli.main(["logs", queued[0]]) == 0
+    assert "module: command not found" in capsys.readouterr().out
+    attempt(lab, queued[0])
+    (lab.runs / queued[0] / "attempts" / "001" / "stdout.log").write_text("".join(f"line {i}\n" for i in range(9)))
+    assert cli.main(["logs", queued[0], "-n", "2"]) == 0
+    out = capsys.readouterr().out
+    assert out.endswith("line 7\nline 8\n")
+    assert "line 6" not in out
+
+
+def test_following_a_log_goes_over_to_the_next_attempt_and_ends_with_the_run(lab, slurm, queued, capsys, monkeypatch):
+    from harness import steering
+
+    run = queued[0]
+    attempt(lab, run)
+    log = lab.runs / run / "attempts" / "001" / "stdout.log"
+    log.write_text("first\n")
+
+    def later(_):
+        if not (lab.runs / run / "attempts" / "002").exists():
+            attempt(lab, run, 2)
+            (lab.runs / run / "attempts" / "002" / "stdout.log").write_text("second\n")
+        else:
+            files.write_json(lab.runs / run / "done.json", {"step": 6})
+
+    monkeypatch.setattr(steering.time, "sleep", later)
+    assert cli.main(["logs", run, "-f"]) == 0
+    out = capsys.readouterr().out
+    assert out.index("first") < out.index("002/stdout.log") < out.index("second")
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["nosuch"], "is no applied sweep, no run id and no filter such as k=0.4,seed=2; did you mean|study"),
+        (["0123456789"], "none in"),
+        (["study", "baseline.Q=3"], "baseline.Q"),
+        (["study", "state=fialed"], "state=fialed: did you mean failed"),
+        (["study", "k=0.9"], "they have 0.2, 0.8"),
+    ],
+)
+def test_words_that_name_nothing_are_told(queued, capsys, words, message):
+    import re
+
+    assert cli.main(["status", *words]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_filters_narrow_and_names_add_up(lab, queued):
+    from harness import targets
+
+    store = lab.store
+    assert targets.runs(store, []) == sorted(queued)
+    assert targets.runs(store, [queued[0][:6], queued[2]]) == [queued[0], queued[2]]
+    assert targets.runs(store, ["study", "baseline=qae,seed=1"]) == queued[1:]
+    assert targets.runs(store, ["study", "K=0.2|0.8", "K>0.5"]) == [queued[2]]
+    assert targets.runs(store, ["study", "state=queued,k=0.2"]) == [queued[1]]
