@@ -51,9 +51,9 @@ def k_sensitivity(study: Study, results: Results | None) -> Chart:
     Raises:
         HarnessError: fewer than two values of K.
     """
-    levels = sorted({float(K) for run in study.runs if (K := run.get("baseline.K", None)) is not None})
+    levels = {float(K) for run in study.runs if run.metrics and (K := run.get("baseline.K", None)) is not None}
     if len(levels) < 2:
-        raise HarnessError(f"K sensitivity: the runs have {len(levels)} value(s) of baseline.K; sweep at least 2")
+        raise HarnessError(f"K sensitivity: logs of {len(levels)} value(s) of baseline.K; sweep at least 2")
     panels = []
     for metric, label, title in (
         ("actor/entropy", "entropy (nats per token)", "Late entropy"),

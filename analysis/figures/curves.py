@@ -61,7 +61,6 @@ def entropy_by_sign(study: Study) -> Chart:
     """Entropy of responses with positive, negative and any advantage over steps (Fig. 4 left, 5b)."""
     study.require("entropy/positive")
     panels = []
-    notes: list[str] = []
     for sign, title in (
         ("all", "All responses"),
         ("positive", "Positive advantage"),
@@ -70,7 +69,6 @@ def entropy_by_sign(study: Study) -> Chart:
         name = f"entropy/{sign}"
         if any(run.has(name) for run in study.runs):
             panels.append(over_steps(study, name, ENTROPY, title=title, low=0.0))
-        notes += absent(study, name)
     return Chart(
         key="entropy_by_sign",
         title="Entropy by the sign of the advantage",
@@ -78,7 +76,7 @@ def entropy_by_sign(study: Study) -> Chart:
         log=True,
         caption="Token mean over the responses of one sign, old policy; a step without any such response has"
         f" no value. {BAND_NOTE}",
-        notes=tuple(notes),
+        notes=absent(study, *(f"entropy/{sign}" for sign in ("all", "positive", "negative"))),
     )
 
 

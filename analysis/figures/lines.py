@@ -87,11 +87,18 @@ def left_out(study: Study, most: int = MOST_PANELS) -> tuple[str, ...]:
     return (f"the first {most} arms; {over} more need a filter or another `by`",) if over > 0 else ()
 
 
-def absent(study: Study, metric: str) -> tuple[str, ...]:
-    """A note for every arm of which some or all runs never logged the metric."""
+def absent(study: Study, *metrics: str) -> tuple[str, ...]:
+    """A note for every metric that some runs never logged; runs that logged nothing at all have their own
+    warning.
+    """
     notes = []
-    for arm in study.arms:
-        missing = [run for run in arm.runs if not run.has(metric)]
-        if missing:
-            notes.append(f"{arm.label}: {len(missing)} of {len(arm.runs)} runs never logged {metric}")
+    for metric in metrics:
+        parts = []
+        for arm in study.arms:
+            logging = [run for run in arm.runs if run.metrics]
+            missing = sum(not run.has(metric) for run in logging)
+            if missing:
+                parts.append(f"{missing} of {len(logging)} runs of {arm.label}")
+        if parts:
+            notes.append(f"{metric} was never logged by {', '.join(parts)}")
     return tuple(notes)

@@ -49,10 +49,10 @@ def accuracy(results: Results, k: int) -> list[str]:
     if results.against is None:
         arm = results.arms[0]
         found = results.cell(arm, results.primary, k).interval
-        return [
-            f"{arm.label}: pass@{k} {_percent(found.estimate)}"
-            f" (95 % interval {_percent(found.low)} to {_percent(found.high)})."
-        ]
+        interval = f"95 % interval {_percent(found.low)} to {_percent(found.high)}"
+        if found.estimate in (0.0, 1.0):  # resampling what is the same everywhere has no spread
+            interval = "every problem" if found.estimate else "no problem"
+        return [f"{arm.label}: pass@{k} {_percent(found.estimate)} ({interval})."]
     lines, even = [], []
     for arm in results.arms:
         cell = results.cell(arm, results.primary, k)

@@ -99,7 +99,7 @@ def test_a_missing_metric_names_the_nearest(smoke):
 def test_a_metric_that_some_runs_lack_is_noted(smoke):
     without = replace(smoke[0], history=smoke[0].history.drop(columns=["advantage/zero_share"]))
     chart = curves.zero_share(studies.of([without, *smoke[1:]]))
-    assert chart.notes == ("mean (GRPO) · tiny (0.3M): 1 of 3 runs never logged advantage/zero_share",)
+    assert chart.notes == ("advantage/zero_share was never logged by 1 of 3 runs of mean (GRPO) · tiny (0.3M)",)
 
 
 def test_shares_stack_to_one_hundred(study):
