@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow as pa
 from harness.quantile import rank
 
 PASS_AT = (1, 16)
-"""The k of the pass@k that are logged; a k above the number of samples is left out."""
+"""The k of the pass@k that are logged unless the run says otherwise; a k above the number of samples is left out."""
 
 
 def train_metrics(rows: pa.Table, K: float, discarded: int = 0) -> dict[str, float]:
@@ -38,17 +38,18 @@ def train_metrics(rows: pa.Table, K: float, discarded: int = 0) -> dict[str, flo
     return metrics | _group_metrics(rows, K)
 
 
-def evaluation_metrics(rows: pa.Table) -> dict[str, float]:
+def evaluation_metrics(rows: pa.Table, pass_at: Sequence[int] = PASS_AT) -> dict[str, float]:
     """Metrics of one evaluation: per benchmark, and pass@k as the mean over benchmarks.
 
     Args:
         rows: of the schema `outcomes.EVALUATION`, one step.
+        pass_at: the k of the pass@k that are wanted.
     """
     benchmarks = np.array(rows.column("benchmark").to_pylist(), dtype=object)
     problems = np.array(rows.column("problem").to_pylist(), dtype=object)
     accuracy, length = _column(rows, "accuracy"), _column(rows, "length")
     metrics: dict[str, float] = {}
-    means: dict[int, list[float]] = {k: [] for k in PASS_AT}
+    means: dict[int, list[float]] = {k: [] for k in pass_at}
     names = sorted(set(benchmarks))
     for name in names:
         chosen = benchmarks == name
@@ -56,7 +57,7 @@ def evaluation_metrics(rows: pa.Table) -> dict[str, float]:
         _, places = np.unique(problems[chosen], return_inverse=True)
         samples = np.bincount(places)
         correct = np.bincount(places, weights=accuracy[chosen] > 0.5).astype(int)
-        for k in PASS_AT:
+        for k in pass_at:
             if k <= samples.min():
                 value = float(np.mean([pass_at(k, int(n), int(c)) for n, c in zip(samples, correct, strict=True)]))
                 metrics[f"eval/{name}/pass@{k}"] = value

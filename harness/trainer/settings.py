@@ -26,6 +26,8 @@ class TrainerSettings:
     """Quantile level that tells hard from easy groups for estimators without a K of their own."""
     words: tuple[str, ...] = ()
     """Anthropomorphic words to count, whole words, whatever the case."""
+    pass_at: tuple[int, ...] = (1, 16)
+    """The k of the pass@k that are logged at an evaluation; a k above the number of samples is left out."""
     token_steps: tuple[int, ...] = ()
     """Steps at which the table of tokens is written."""
     scorer: str = "unnamed/0"
@@ -66,8 +68,9 @@ class TrainerSettings:
             if not node.get(key):
                 raise HarnessError(f"harness.{key} is missing: python -m harness.trainer.main sets it")
         values: dict[str, Any] = {key: value for key, value in node.items() if value is not None}
-        for key in ("words", "token_steps"):
-            values[key] = tuple(values.get(key, ()))
+        for key in ("words", "token_steps", "pass_at"):
+            if key in values:
+                values[key] = tuple(values[key])
         return cls(**values)
 
     @property

@@ -175,7 +175,7 @@ class RecordingTrainer(PPOTrainerSync):
         table = pa.concat_tables(self._evaluated)
         table = table.sort_by([("benchmark", "ascending")]) if len(self._evaluated) > 1 else table
         self.records.write_outcomes("eval", self.global_steps, table)
-        return {**metrics, **evaluation_metrics(table), tracking.STEP: self.global_steps}
+        return {**metrics, **evaluation_metrics(table, self.settings.pass_at), tracking.STEP: self.global_steps}
 
     def _record_evaluation(self, batch: Any) -> None:
         seeded = self.config.actor_rollout_ref.rollout.agent.default_agent_loop == agent_loop.NAME

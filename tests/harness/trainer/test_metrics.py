@@ -43,9 +43,7 @@ def test_group_shares_follow_the_definition(groups, K):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(
-        st.tuples(st.sampled_from([-1.5, 0.0, 0.25]), st.integers(0, 9), st.floats(0, 5)), min_size=1, max_size=30
-    )
+    st.lists(st.tuples(st.sampled_from([-1.5, 0.0, 0.25]), st.integers(0, 9), st.floats(0, 5)), min_size=1, max_size=30)
 )
 def test_advantage_shares_sum_to_one_and_entropies_are_token_means(values):
     advantages, lengths, entropies = (list(column) for column in zip(*values, strict=True))
@@ -120,3 +118,10 @@ def test_discarded_groups_counts_both_of_verls_names():
     names = {"training/filter_groups/evicted_samples": 3.0, "training/filter_groups/discarded_surplus_samples": 2}
     assert metrics.discarded_groups({**names, "other": 9}) == 5
     assert metrics.discarded_groups({}) == 0
+
+
+def test_the_run_says_which_pass_at_k_are_logged():
+    result = metrics.evaluation_metrics(evaluation({"easy": [[1, 0, 0, 0]]}), pass_at=(2, 4, 8))
+    assert result["eval/pass@2"] == pytest.approx(0.5)
+    assert result["eval/pass@4"] == 1.0
+    assert not {"eval/pass@1", "eval/pass@8"} & result.keys()
