@@ -13,7 +13,7 @@ STAMP := .venv/.installed
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  SWEEP=name takes any file of sweeps/ (default: smoke)"
+	@echo "  SWEEP=name takes any file of sweeps/ (default: smoke); ARGS='cluster=local steps=20' sets more"
 
 setup: $(STAMP)  ## make the environment in .venv (every other target does it by itself)
 
@@ -26,13 +26,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 plan: $(STAMP)  ## what `make sweep` would do; changes nothing
-	@$(BIN)/python -m harness plan $(SWEEP)
+	@$(BIN)/python -m harness plan $(SWEEP) $(ARGS)
 
 sweep: $(STAMP)  ## train what SWEEP asks for and write reports/SWEEP/index.html
-	@$(BIN)/python -m harness sweep $(SWEEP)
+	@$(BIN)/python -m harness sweep $(SWEEP) $(ARGS)
 
 status: $(STAMP)  ## the runs and how they get on
-	@$(BIN)/python -m harness status
+	@$(BIN)/python -m harness status $(ARGS)
 
 report: $(STAMP)  ## write reports/SWEEP/index.html again
 	@$(BIN)/python -m analysis report $(SWEEP)

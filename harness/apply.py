@@ -24,13 +24,20 @@ from harness.sweep import Sweep, load
 EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 
 
-def apply(name: str, *, report: bool = True, trainer: str = freeze.TRAINER, prune: bool = False) -> int:
+def apply(
+    name: str,
+    extra: Sequence[str] = (),
+    *,
+    report: bool = True,
+    trainer: str = freeze.TRAINER,
+    prune: bool = False,
+) -> int:
     """`harness sweep NAME`. Returns the exit code: 0 all runs are done or queued, 1 some failed, 130 interrupted.
 
-    `prune` cancels queued and running runs that the sweep no longer asks for.
+    `extra` overrides win over the file's. `prune` cancels queued and running runs that the sweep no longer asks for.
     """
     project = project_folder()
-    sweep, store = load(name), Store.default(project)
+    sweep, store = load(name, extra), Store.default(project)
     entries = plan(sweep, store, project)
     return carry_out(sweep, entries, store, project, report=report, trainer=trainer, prune=prune)
 

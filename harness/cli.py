@@ -20,6 +20,13 @@ class _Parser(argparse.ArgumentParser):
         raise HarnessError(f"{self.prog}: {message}; see `{self.prog} --help`")
 
 
+def _asked(arguments: argparse.Namespace) -> tuple[str, list[str]]:
+    """(sweep, overrides for all its points); `sweep cluster=local` is about the default sweep."""
+    if "=" in arguments.sweep:
+        return "smoke", [arguments.sweep, *arguments.overrides]
+    return arguments.sweep, arguments.overrides
+
+
 def _plan(arguments: argparse.Namespace) -> int:
     from harness import estimates, report_text
     from harness.compose import project_folder
@@ -28,7 +35,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     from harness.sweep import load
 
     project = project_folder()
-    sweep = load(arguments.sweep)
+    sweep = load(*_asked(arguments))
     entries = plan(sweep, Store.default(project), project)
     print("\n\n".join([report_text.plan(sweep, entries), *estimates.lines(entries), summary(entries)]))
     return 0
@@ -37,7 +44,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 def _sweep(arguments: argparse.Namespace) -> int:
     from harness.apply import apply
 
-    return apply(arguments.sweep, report=not arguments.no_report, prune=arguments.prune)
+    return apply(*_asked(arguments), report=not arguments.no_report, prune=arguments.prune)
 
 
 def _train(arguments: argparse.Namespace) -> int:
@@ -117,6 +124,9 @@ def parser() -> argparse.ArgumentParser:
     made = {name: verbs.add_parser(name, help=text, description=text) for name, (_, text) in VERBS.items()}
     for name in ("plan", "sweep"):
         made[name].add_argument("sweep", nargs="?", default="smoke", help="a file of sweeps/ (default: smoke)")
+        made[name].add_argument(
+            "overrides", nargs="*", metavar="key=value", help="for every point, such as cluster=local"
+        )
     made["sweep"].add_argument("--no-report", action="store_true", help="leave out the report at the end")
     made["train"].add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides over conf/")
     made["sweep"].add_argument("--prune", action="store_true", help="cancel jobs that the grid no longer asks for")

@@ -61,7 +61,7 @@ def compose(overrides: Sequence[str]) -> Composed:
     Raises: HarnessError naming the override or the file, and the nearest valid name.
     """
     parsed = [_parse(text) for text in overrides]
-    choices = tuple(o.text for o in parsed if o.key in groups())
+    choices = tuple({o.key: o.text for o in parsed if o.key in groups()}.values())  # the last choice of a group wins
     base = _base(choices)
     tree, extra = reference.laid_over(base.tree, {}), dict[str, Any]()
     for o in parsed:

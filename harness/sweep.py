@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,8 @@ def names() -> list[str]:
     return sorted(p.relative_to(folder()).with_suffix("").as_posix() for p in folder().rglob("*.yaml"))
 
 
-def load(name: str) -> Sweep:
-    """Reads and expands sweeps/NAME.yaml (or a path to such a file).
+def load(name: str, extra: Sequence[str] = ()) -> Sweep:
+    """Reads and expands sweeps/NAME.yaml (or a path to such a file); `extra` overrides win over those of the file.
 
     Raises: HarnessError naming the file and key, and the nearest valid one.
     """
@@ -79,7 +79,7 @@ def load(name: str) -> Sweep:
     if blocks is None:
         blocks = [{}]
     points = tuple(
-        Point((*common, *varied, f"seed={seed}"), (*varied, f"seed={seed}"))
+        Point((*common, *varied, f"seed={seed}", *extra), (*varied, f"seed={seed}"))
         for varied in _grid(blocks, where)
         for seed in seeds
     )

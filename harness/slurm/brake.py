@@ -59,6 +59,12 @@ def ends(store: Store, runs: Sequence[str], since: str) -> list[End]:
     for run in runs:
         attempts = store.attempts(run)
         last = attempts[-1] if attempts else {}
-        if str(last.get("ended", "")) >= since and "outcome" in last:
+        if str(last.get("ended", "")) >= since and "outcome" in last and not _goes_on(store, run):
             found.append((str(last["ended"]), End(run, str(last["outcome"]), str(last.get("cause", "")))))
     return [end for _, end in sorted(found, key=lambda item: item[0])]
+
+
+def _goes_on(store: Store, run: str) -> bool:
+    """Whether the run's job has put itself back into the queue: that end was not its last."""
+    events, _ = files.read_json_lines(store.folder(run) / "events.jsonl")
+    return bool(events) and events[-1].get("event") == "requeued"

@@ -138,3 +138,12 @@ def test_fast_verbs_import_nothing_heavy(lab, verb):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_overrides_of_the_command_line_win_over_the_files(lab, capsys):
+    lab.sweep("overrides: [cluster=slurm, steps=6]\nseeds: [1]")
+    assert cli.main(["plan", "study", "cluster=local", "baseline=qae", "baseline.K=0.3"]) == 0
+    assert "QAE K=0.3, tiny, seed 1" in capsys.readouterr().out
+    lab.sweep("overrides: [steps=6]\nseeds: [2]", name="smoke")
+    assert cli.main(["plan", "baseline=rloo"]) == 0
+    assert "RLOO, tiny, seed 2" in capsys.readouterr().out
