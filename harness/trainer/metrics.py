@@ -38,18 +38,18 @@ def train_metrics(rows: pa.Table, K: float, discarded: int = 0) -> dict[str, flo
     return metrics | _group_metrics(rows, K)
 
 
-def evaluation_metrics(rows: pa.Table, pass_at: Sequence[int] = PASS_AT) -> dict[str, float]:
+def evaluation_metrics(rows: pa.Table, ks: Sequence[int] = PASS_AT) -> dict[str, float]:
     """Metrics of one evaluation: per benchmark, and pass@k as the mean over benchmarks.
 
     Args:
         rows: of the schema `outcomes.EVALUATION`, one step.
-        pass_at: the k of the pass@k that are wanted.
+        ks: the k of the pass@k that are wanted.
     """
     benchmarks = np.array(rows.column("benchmark").to_pylist(), dtype=object)
     problems = np.array(rows.column("problem").to_pylist(), dtype=object)
     accuracy, length = _column(rows, "accuracy"), _column(rows, "length")
     metrics: dict[str, float] = {}
-    means: dict[int, list[float]] = {k: [] for k in pass_at}
+    means: dict[int, list[float]] = {k: [] for k in ks}
     names = sorted(set(benchmarks))
     for name in names:
         chosen = benchmarks == name
@@ -57,7 +57,7 @@ def evaluation_metrics(rows: pa.Table, pass_at: Sequence[int] = PASS_AT) -> dict
         _, places = np.unique(problems[chosen], return_inverse=True)
         samples = np.bincount(places)
         correct = np.bincount(places, weights=accuracy[chosen] > 0.5).astype(int)
-        for k in pass_at:
+        for k in ks:
             if k <= samples.min():
                 value = float(np.mean([pass_at(k, int(n), int(c)) for n, c in zip(samples, correct, strict=True)]))
                 metrics[f"eval/{name}/pass@{k}"] = value

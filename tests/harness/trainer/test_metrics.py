@@ -121,7 +121,7 @@ def test_discarded_groups_counts_both_of_verls_names():
 
 
 def test_the_run_says_which_pass_at_k_are_logged():
-    result = metrics.evaluation_metrics(evaluation({"easy": [[1, 0, 0, 0]]}), pass_at=(2, 4, 8))
+    result = metrics.evaluation_metrics(evaluation({"easy": [[1, 0, 0, 0]]}), ks=(2, 4, 8))
     assert result["eval/pass@2"] == pytest.approx(0.5)
     assert result["eval/pass@4"] == 1.0
     assert not {"eval/pass@1", "eval/pass@8"} & result.keys()
