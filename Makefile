@@ -9,7 +9,7 @@ PIP_ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help setup plan sweep status report notebook test test-fast lint clean
+.PHONY: help setup plan sweep status report notebook test test-fast test-gpu lint clean
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test: $(STAMP)  ## all tests
 
 test-fast: $(STAMP)  ## the tests that take no verl, no Ray and no browser, under a minute
 	@$(BIN)/python -m pytest -m 'not slow' -n auto
+
+test-gpu:  ## the small real path on a CUDA GPU; skipped with a reason elsewhere
+	@$(if $(wildcard $(STAMP)),$(BIN)/python,$(PYTHON)) -m pytest -rs tests/gpu
 
 lint: $(STAMP)  ## ruff and mypy over harness and analysis
 	@$(BIN)/ruff check .

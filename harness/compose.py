@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import interpolation, reference
+from harness import interpolation, microbatch, reference
 from harness.errors import HarnessError, nearest
 from harness.settings import Settings, construct, to_plain
 
@@ -82,6 +82,7 @@ def compose(overrides: Sequence[str]) -> Composed:
     verl = tree.get(VERL) or {}
     asked = reference.laid_over(interpolation.resolve(verl, {**to_plain(settings), VERL: verl}), extra)
     _check_verl(asked, parsed, choices)
+    microbatch.fit(asked, settings)
     asked.setdefault("trainer", {})["experiment_name"] = settings.label
     asked.setdefault("harness", {})["reference_K"] = settings.baseline.K or settings.baseline.reference_K
     return Composed(settings, asked, tuple(overrides))

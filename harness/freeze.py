@@ -75,7 +75,10 @@ def _paths(settings: Settings, cache: Path, project: Path) -> dict[str, Any]:
         from harness.task.assets import locate
 
         data["train_files"] = [str(locate(cache, settings.model.builtin or "tiny").train_file)]
+        from harness.task.reward import SCORER
+
         overlay["reward"] = {"custom_reward_function": {"path": "pkg://harness.task.reward", "name": "compute_score"}}
+        overlay["harness"] = {"scorer": SCORER}
     else:
         data["train_files"] = [str(project / os.path.expanduser(f)) for f in settings.data.train_files]
     if settings.evaluation.builtin is not None:
@@ -106,11 +109,11 @@ def freeze(
             sweep=sweep.name, project=project, provenance=provenance, trainer=trainer,
         )  # fmt: skip
         store.freeze(entry.id, frozen, provenance.diff)
+    if not sweep.name:
+        return  # runs of no sweep
     files.write_json(
         store.sweep_file(sweep.name),
         {
-    if not sweep.name:
-        return  # runs of no sweep
             "sweep": sweep.name, "question": sweep.question, "compare": dict(sweep.compare), "applied": now(),
             "points": [{"id": e.id, "label": e.label, "overrides": list(e.varied)} for e in entries],
         },

@@ -253,6 +253,11 @@ class Settings:
             buffer is None or 1 <= buffer < longest, "data.overlong_buffer", buffer,
             f"must lie between 1 and data.max_response_length={longest}, exclusive",
         )  # fmt: skip
+        mixed = self.data.builtin is not None and self.evaluation.builtin is None
+        check(
+            not mixed, "evaluation", self.evaluation.name,
+            f"data={self.data.name} is built in and has its own scorer: choose evaluation={self.data.name} or other data",
+        )  # fmt: skip
         gpus = self.model.resources.gpus
         check(
             (self.platform == "cuda") == (gpus > 0), "model.resources.gpus", gpus,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.compose import compose
 from harness.errors import HarnessError
 from harness.settings import Baseline, Evaluation, Recipe, construct, to_plain
 
@@ -67,3 +68,8 @@ def test_plain_values_come_back():
     assert evaluation.temperature == 1.0
     assert evaluation.k == (1, 16)
     assert to_plain(evaluation)["files"] == ["a.parquet"]
+
+
+def test_built_in_data_is_not_mixed_with_another_evaluation():
+    with pytest.raises(HarnessError, match=r"evaluation=aime24: data=arithmetic is built in .* evaluation=arithmetic"):
+        compose(["evaluation=aime24"])
