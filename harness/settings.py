@@ -256,7 +256,7 @@ class Settings:
         mixed = self.data.builtin is not None and self.evaluation.builtin is None
         check(
             not mixed, "evaluation", self.evaluation.name,
-            f"data={self.data.name} is built in and has its own scorer: choose evaluation={self.data.name} or other data",
+            f"data={self.data.name} is built in and has its own scorer: choose evaluation={self.data.name}",
         )  # fmt: skip
         gpus = self.model.resources.gpus
         check(
