@@ -1,0 +1,233 @@
+"""The study's Optuna journal: which trials there are, what was told, and what comes next.
+
+One process writes at a time (the controller holds the study's lock); anybody may read, optuna-dashboard too. A journal
+file survives shared file systems and kills; a database does not.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import HarnessError
+from harness.search import space as spaces
+from harness.search.space import Axis, Cell
+from harness.search.study import Study
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
+
+log = logging.getLogger(__name__)
+
+RUNS, WHY, DEFINITION, GROUPS, ADOPTED, RANKS = "runs", "why", "definition", "groups", "adopted", "ranks"
+FINALISTS, WINNER, OVER, NOTE = "finalists", "winner", "over", "note"
+
+
+class Journal:
+    """One open study."""
+
+    def __init__(self, study: Study, path: Path) -> None:
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _mend(path)
+        self._spec = study
+        directions = [optuna.study.StudyDirection.MAXIMIZE] * (2 if study.rules.objective.multi else 1)
+        storage = JournalStorage(JournalFileBackend(str(path)))
+        self._study: optuna.Study = optuna.create_study(
+            storage=storage, study_name=study.name, directions=directions, load_if_exists=True
+        )
+        known = self.get(DEFINITION)
+        if known is None:
+            self.set(DEFINITION, dict(study.definition))
+        elif known != _plain(study.definition):
+            changed = [key for key, value in _plain(study.definition).items() if known.get(key) != value]
+            raise HarnessError(
+                f"{study.file.name}: {', '.join(changed)} changed since the study began, so its trials no longer"
+                f" compare: give the file another name, or move {path.parent} away"
+            )
+
+    # ---- what is known
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A record of the study."""
+        return self._study.user_attrs.get(key, default)
+
+    def set(self, key: str, value: Any) -> None:
+        """Keeps a record of the study: plain JSON."""
+        self._study.set_user_attr(key, value)
+
+    def trials(self) -> list[FrozenTrial]:
+        """All trials that were asked for, those still waiting to be taken up left out."""
+        return [t for t in self._study.get_trials(deepcopy=False) if t.state.name != "WAITING"]
+
+    def waiting(self) -> bool:
+        """Whether a proposal was written whose asker died before it was taken up."""
+        return any(t.state.name == "WAITING" for t in self._study.get_trials(deepcopy=False))
+
+    def cells_left(self) -> list[Cell] | None:
+        """Cells without a trial, None for a continuum."""
+        cells = self._cells()
+        if cells is None:
+            return None
+        taken = [dict(t.params) for t in self.trials()]
+        return [cell for cell in cells if cell not in taken]
+
+    def _cells(self) -> list[Cell] | None:
+        cells = self._spec.space.cells()
+        ranks = self.get(RANKS)
+        if cells is None or ranks is None:
+            return cells
+        return [cell for cell in cells if cell.get(spaces.RANK) in ranks]
+
+    # ---- what is written
+
+    def ask(self) -> FrozenTrial | None:
+        """The next trial: a proposal that waits, else a new one; None where every cell has a trial."""
+        if not self.waiting():
+            proposal = self.propose()
+            if proposal is None:
+                return None
+            cell, why = proposal
+            self._study.enqueue_trial(cell, user_attrs={WHY: why})
+        trial = self._study.ask(self._distributions())
+        return next(t for t in self.trials() if t.number == trial.number)
+
+    def propose(self) -> tuple[Cell, str] | None:
+        """(a cell that no trial has, why this one); None where there is none left."""
+        left = self.cells_left()
+        if left == []:
+            return None
+        start = [0.6, 0.4] if self._spec.rules.low_entropy else [0.4, 0.6]
+        paper = [self._spec.space.paper(K) for K in start]
+        if left is None:
+            taken = [dict(t.params) for t in self.trials()]
+            for cell in paper:
+                if cell is not None and cell not in taken:
+                    return cell, "the paper's rule"
+            return self._sampled(), self._spec.sampler()
+        for cell in paper:
+            if cell in left:
+                return cell, "the paper's rule"
+        if self._spec.sampler() == "grid":
+            return spaces.grid_order(left, [])[0], "grid"
+        drawn = self._sampled()
+        if drawn in left:
+            return drawn, self._spec.sampler()
+        return min(left, key=lambda cell: self._distance(cell, drawn)), f"{self._spec.sampler()}, nearest new cell"
+
+    def _sampled(self) -> Cell:
+        """What the sampler would try next, drawn in memory so that a cell that has a trial leaves no mark."""
+        import optuna
+
+        memory = optuna.create_study(directions=self._study.directions, sampler=self._sampler())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            memory.add_trials([t for t in self.trials() if t.state.name != "FAIL"])
+        return dict(memory.ask(self._distributions()).params)
+
+    def _sampler(self) -> optuna.samplers.BaseSampler:
+        import optuna
+
+        seed = self._spec.rules.sampler_seed + len(self.trials())  # the same draw again after a restart
+        name = self._spec.sampler()
+        if name == "random":
+            return optuna.samplers.RandomSampler(seed=seed)
+        startup = max(4, self._spec.rules.budget.runs // 4)
+        if name == "gp":
+            try:
+                import torch  # noqa: F401
+            except ImportError:
+                raise HarnessError("sampler=gp needs torch, which is not installed here: take tpe") from None
+            return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)  # multivariate, constant liar
+
+    def _distributions(self) -> dict[str, BaseDistribution]:
+        return {axis.key: distribution(axis) for axis in self._spec.space.axes}
+
+    def _distance(self, a: Cell, b: Cell) -> float:
+        total = 0.0
+        for axis in self._spec.space.axes:
+            values = axis.values() or ()
+            places = [values.index(cell[axis.key]) for cell in (a, b)]
+            total += abs(places[0] - places[1]) / max(1, len(values) - 1)
+        return total
+
+    def note(self, number: int, key: str, value: Any) -> None:
+        """Keeps a record of a trial: plain JSON."""
+        self._live(number).set_user_attr(key, value)
+
+    def report(self, number: int, points: Mapping[int, float]) -> None:
+        """Intermediate values, for the dashboard and the sampler; each step once."""
+        if self._spec.rules.objective.multi:
+            return  # Optuna has none for several objectives
+        known = self._frozen(number).intermediate_values
+        live = self._live(number)
+        for step in sorted(set(points) - set(known)):
+            if math.isfinite(points[step]):
+                live.report(points[step], step)
+
+    def tell(self, number: int, values: Sequence[float], constraints: Mapping[str, float]) -> None:
+        """A trial's value, once."""
+        live = self._live(number)
+        known = self._frozen(number).constraints
+        for key, value in constraints.items():
+            if key not in known:
+                live.set_constraint(key, value)
+        self._study.tell(number, values=list(values))
+
+    def end(self, number: int, state: str, reason: str) -> None:
+        """Ends a trial as `PRUNED` or `FAIL`."""
+        import optuna
+
+        self.note(number, NOTE, reason)
+        self._study.tell(number, state=optuna.trial.TrialState[state])
+
+    def _frozen(self, number: int) -> FrozenTrial:
+        return self._study.get_trials(deepcopy=False)[number]
+
+    def _live(self, number: int) -> optuna.trial.Trial:
+        import optuna
+
+        # Optuna gives a Trial only to who asked; after a restart that is another process.
+        return optuna.trial.Trial(self._study, self._frozen(number)._trial_id)
+
+
+def distribution(axis: Axis) -> BaseDistribution:
+    """The axis as Optuna's distribution."""
+    from optuna import distributions
+
+    if axis.kind == "categorical":
+        return distributions.CategoricalDistribution(axis.choices)
+    if axis.kind == "int":
+        return distributions.IntDistribution(int(axis.low), int(axis.high), log=axis.log, step=int(axis.step or 1))
+    return distributions.FloatDistribution(axis.low, axis.high, log=axis.log, step=axis.step)
+
+
+def _mend(path: Path) -> None:
+    """Cuts a line off that a killed writer left half-written: the next one would be appended to it."""
+    try:
+        with path.open("rb+") as file:
+            data = file.read()
+            if data and not data.endswith(b"\n"):
+                log.warning("%s: the half-written last line of a killed controller is cut off", path)
+                file.truncate(data.rfind(b"\n") + 1)
+                os.fsync(file.fileno())
+    except FileNotFoundError:
+        return
+
+
+def _plain(value: Any) -> Any:
+    import json
+
+    return json.loads(json.dumps(value))
