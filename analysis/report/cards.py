@@ -71,4 +71,4 @@ def _plot(key: str, number: int, height: int | None) -> str:
 
 def _thinned(chart: Chart) -> list[str]:
     most = max((interactive.stride(panel) for panel in chart.panels), default=1)
-    return [f"lines on this page show every {most}th point; the files hold all"] if most > 1 else []
+    return [f"lines on this page show one point in {most}; the files hold all"] if most > 1 else []
