@@ -54,9 +54,10 @@ def carry_out(
     anyway: Collection[str] = (),
 ) -> int:
     """Carries out a plan, here or on SLURM; see `apply`. `anyway`: see harness.slurm.schedule."""
-    told = [report_text.plan(sweep, entries), *estimates.lines(entries), summary(entries)]
+    told = [report_text.plan(sweep, entries, estimates.points(entries, store)), *estimates.lines(entries, store)]
+    told.append(summary(entries))
     print("\n\n".join(told) + "\n", flush=True)
-    estimates.check_budget(sweep, entries)
+    estimates.check_budget(sweep, entries, store)
     pruned = schedule.prune(store, schedule.left_out(store, sweep, entries), agreed=prune)
     if pruned:
         print("\n".join(pruned) + "\n", flush=True)

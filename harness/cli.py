@@ -27,6 +27,12 @@ def _asked(arguments: argparse.Namespace) -> tuple[str, list[str]]:
     return arguments.sweep, arguments.overrides
 
 
+def _is_study(name: str) -> bool:
+    from harness import sweep
+
+    return (sweep.folder() / "search" / f"{name.removeprefix('search/')}.yaml").is_file()
+
+
 def _plan(arguments: argparse.Namespace) -> int:
     from harness import estimates, report_text
     from harness.compose import project_folder
@@ -36,8 +42,10 @@ def _plan(arguments: argparse.Namespace) -> int:
 
     project = project_folder()
     sweep = load(*_asked(arguments))
-    entries = plan(sweep, Store.default(project), project)
-    print("\n\n".join([report_text.plan(sweep, entries), *estimates.lines(entries), summary(entries)]))
+    store = Store.default(project)
+    entries = plan(sweep, store, project)
+    shown = report_text.plan(sweep, entries, estimates.points(entries, store))
+    print("\n\n".join([shown, *estimates.lines(entries, store), summary(entries)]))
     return 0
 
 
@@ -79,6 +87,12 @@ def _data(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _ksearch(arguments: argparse.Namespace) -> int:
+    from harness.search.command import ksearch
+
+    return ksearch(arguments.study, once=arguments.once, report=not arguments.no_report)
+
+
 def _replay(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
@@ -111,6 +125,7 @@ VERBS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "cancel": (_steering, "take a sweep or a run off the queue and off the nodes"),
     "retry": (_steering, "runs that failed or were stopped once more: retry SWEEP --failed, --class oom"),
     "why": (_why, "what differs between two runs"),
+    "ksearch": (_ksearch, "find K: carry out a study of sweeps/search, from where it stands"),
     "replay": (_replay, "what other K would have made of a finished run's rewards, without training"),
     "advise": (_advise, "the published rules of thumb for K, applied to a run"),
     "data": (_data, "training and evaluation sets: prepare NAME [--from FILE], show NAME 3, list"),
@@ -137,6 +152,9 @@ def parser() -> argparse.ArgumentParser:
 
     for name in ("status", "logs", "cancel", "retry"):
         steering.add_arguments(name, made[name])
+    made["ksearch"].add_argument("study", help="a file of sweeps/search")
+    made["ksearch"].add_argument("--once", action="store_true", help="one tick, for cron: runs go on by themselves")
+    made["ksearch"].add_argument("--no-report", action="store_true", help="leave out the report at the end")
     for name in ("replay", "advise"):
         made[name].add_argument("run", help="run id, or the first digits of it; best one of the mean baseline")
     made["replay"].add_argument("--K", metavar="0.2,0.4", help="quantile levels (default: one of every rank)")

@@ -4,42 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness import cost, memory, reference
+from harness import forecast, memory, reference
 from harness.errors import HarnessError
 from harness.plan import Planned, todo
+from harness.store import Store
 from harness.sweep import Sweep
 
 
-def lines(entries: Sequence[Planned]) -> list[str]:
+def lines(entries: Sequence[Planned], store: Store | None = None) -> list[str]:
     """For each model and layout of a plan its memory, then the hours of what is to be started; nothing on a CPU."""
     told: dict[str, None] = {}
-    for entry in entries:
+    layouts = {_layout(entry): entry for entry in entries if entry.composed.settings.platform == "cuda"}
+    for entry in layouts.values():
         settings, verl = entry.composed.settings, _config(entry)
         result = memory.estimate(settings, verl)
         if result is not None:
             told[memory.told(settings.model.name, memory.layout(settings, verl), result)] = None
-    hours = gpu_hours(todo(entries))
-    if hours:
-        told[f"to start: about {hours:,.0f} GPU-hours (estimate, not measured; assumptions in harness/cost.py)"] = None
+    hours = forecast.forecast(entries, store)
+    ahead = {entry.id: hours[entry.id] for entry in todo(entries) if entry.id in hours}
+    if ahead:
+        total = sum(h.value for h in ahead.values())
+        sources = "; ".join(_SOURCES[source] for source in _SOURCES if any(h.source == source for h in ahead.values()))
+        told[f"to start: about {total:,.0f} GPU-hours ({sources})"] = None
     return list(told)
 
 
-def gpu_hours(entries: Sequence[Planned]) -> float:
-    """Estimated hours of all distinct runs of these entries together."""
-    runs = {entry.id: entry for entry in entries}
-    return sum(cost.gpu_hours(entry.composed.settings, _config(entry)) for entry in runs.values())
+def _layout(entry: Planned) -> tuple[object, ...]:
+    """Runs that agree in this take equal memory: a grid has a handful of layouts, and an estimate takes 1 ms."""
+    settings = entry.composed.settings
+    node = reference.flat_items(entry.composed.asked.get("actor_rollout_ref", {}))
+    rest = tuple((key, str(value)) for key, value in node if not key.endswith("seed"))
+    return settings.model, settings.recipe, settings.data, rest
 
 
-def check_budget(sweep: Sweep, entries: Sequence[Planned]) -> None:
-    """Raises: HarnessError where what is to be started costs more than the sweep's budget."""
-    hours = gpu_hours(todo(entries))
-    if sweep.budget_gpu_hours is not None and hours > sweep.budget_gpu_hours:
+_SOURCES = {
+    forecast.MEASURED: "measured: step times of such runs",
+    forecast.ESTIMATED: "estimate, not measured; assumptions in harness/cost.py",
+    forecast.LIMIT: "time limit: one of each run, at most",
+}
+
+
+def gpu_hours(entries: Sequence[Planned], store: Store | None = None) -> float:
+    """Hours that all distinct runs of these entries still need together."""
+    return sum(h.value for h in forecast.forecast(entries, store).values())
+
+
+def points(entries: Sequence[Planned], store: Store | None = None) -> dict[str, str]:
+    """Run -> such as `38.2 GPU-h`, for the runs that need any."""
+    return {run: f"{h.value:,.1f} GPU-h" for run, h in forecast.forecast(entries, store).items() if h.value}
+
+
+def check_budget(sweep: Sweep, entries: Sequence[Planned], store: Store | None = None) -> None:
+    """Raises: HarnessError where the sweep would cost more than its budget: what it used, what runs or is queued, and
+    what is to be started."""
+    if sweep.budget_gpu_hours is None or not todo(entries):
+        return
+    hours = forecast.forecast(entries, store)
+    start = sum(hours[run].value for run in {entry.id for entry in todo(entries)} if run in hours)
+    going = {entry.id for entry in entries if entry.state.kind in ("running", "queued", "unknown")}
+    more = sum(hours[run].value for run in going if run in hours)
+    spent = forecast.used(entries, store) if store is not None else 0.0
+    if start + more + spent > sweep.budget_gpu_hours:
+        rest = f", {more:,.0f} are queued or running" if more else ""
+        rest += f", {spent:,.0f} are used" if spent else ""
+        how = "/".join(sorted({hours[e.id].source for e in todo(entries) if e.id in hours}))
         raise HarnessError(
             f"{sweep.file.name}: budget_gpu_hours={sweep.budget_gpu_hours:g}: what is to be started takes about "
-            f"{hours:,.0f} GPU-hours (estimate); raise the budget, or ask for fewer points, seeds or steps"
+            f"{start:,.0f} GPU-hours ({how}){rest}; raise the budget, or ask for fewer points, seeds or steps"
         )
 
 
 def _config(entry: Planned) -> dict[str, object]:
-    # Interpolations stay unresolved: none of the keys that the estimates read has one, and resolving costs 50 ms a run.
+    # Interpolations stay unresolved: none of the keys that the estimates read has one.
     return reference.laid_over(reference.load(), entry.composed.asked)

@@ -1,10 +1,12 @@
 """Resolves interpolations in plain trees: the part of OmegaConf's syntax that conf/ and verl use, much faster.
 
-Anything beyond `${dotted.key}`, alone or within text, and `${oc.select:key,default}` is left to OmegaConf itself.
+Anything beyond `${dotted.key}` and `${oc.env:NAME,default}`, alone or within text, and `${oc.select:key,default}` is
+left to OmegaConf itself.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from harness.errors import HarnessError
 _KEY = r"(\.*\w+(?:\.\w+)*)"
 _ONE = re.compile(r"\$\{" + _KEY + r"\}")
 _SELECT = re.compile(r"\$\{oc\.select:\s*" + _KEY + r"\s*(?:,\s*(.*?)\s*)?\}", re.S)
+_ENV = re.compile(r"\$\{oc\.env:\s*(\w+)\s*(?:,\s*([\w./-]+)\s*)?\}")
 _WORDS: Mapping[str, Any] = {"null": None, "true": True, "True": True, "false": False, "False": False}
 _DEEPEST = 20
 """Interpolations that lead to one another; more are a circle."""
@@ -88,7 +91,7 @@ def _value(value: Any, at: _Place) -> Any:
     chosen = _SELECT.fullmatch(value)
     if chosen:
         return _select(chosen.group(1), chosen.group(2), at)
-    text = _ONE.sub(lambda match: _text(_follow(match.group(1), at)), value)
+    text = _ENV.sub(_environment, _ONE.sub(lambda match: _text(_follow(match.group(1), at)), value))
     if "${" in text:
         raise _Beyond
     return text
@@ -109,6 +112,13 @@ def _select(key: str, default: str | None, at: _Place) -> Any:
     if found == "???":
         raise _Beyond
     return _follow(key, at)
+
+
+def _environment(match: re.Match[str]) -> str:
+    found = os.environ.get(match.group(1), match.group(2))
+    if found is None or "${" in found or found == "null":
+        raise _Beyond
+    return found
 
 
 def _default(text: str, at: _Place) -> Any:

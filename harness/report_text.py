@@ -11,17 +11,18 @@ from harness.signature import differences
 from harness.sweep import Sweep
 
 
-def plan(sweep: Sweep, entries: Sequence[Planned]) -> str:
-    """One line a grid point: what would be done, which run, what varies, and why."""
+def plan(sweep: Sweep, entries: Sequence[Planned], hours: Mapping[str, str] | None = None) -> str:
+    """One line a grid point: what would be done, which run, what varies, what it costs (`hours`, by run), and why."""
     lines = [f"sweep {sweep.name}: {len(entries)} points"]
     if sweep.question:
         lines += textwrap.wrap(sweep.question, 100, initial_indent="  ", subsequent_indent="  ")
     if sweep.feeds:
         lines.append(f"  feeds: {sweep.feeds}")
-    rows = [(e.action, e.id, _named(e), e.reason) for e in entries]
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    costs = {} if hours is None else hours
+    rows = [(e.action, e.id, _named(e), *([costs.get(e.id, "").rjust(9)] if costs else []), e.reason) for e in entries]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)] if rows else []
     lines += [""] + [
-        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]) for row in rows
+        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]) for row in rows
     ]
     return "\n".join(lines)
 

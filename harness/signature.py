@@ -102,9 +102,7 @@ def _baseline(settings: Settings) -> dict[str, Any]:
 
 def _model(settings: Settings, root: Path) -> dict[str, Any]:
     if settings.model.builtin is not None:
-        from harness.task.identity import model_identity
-
-        return model_identity(settings.model.builtin)
+        return _builtin_model(settings.model.builtin)
     path = Path(os.path.expanduser(settings.model.path or ""))
     folder = path if path.is_absolute() else root / path
     if not folder.is_dir():
@@ -115,29 +113,26 @@ def _model(settings: Settings, root: Path) -> dict[str, Any]:
             f"model.path={settings.model.path}: {folder} has no config.json; give a Hugging Face model folder"
         )
     # Weights are told apart by size: reading hundreds of GB on a login node is no option.
-    return {
-        "files": {p.name: _digest(p) if p.suffix in (".json", ".jinja") else f"{p.stat().st_size} bytes" for p in files}
-    }
+    small = (".json", ".jinja")
+    digests = {p.name: _digest(p, _mark(p)) if p.suffix in small else f"{p.stat().st_size} bytes" for p in files}
+    return {"files": digests}
 
 
 def _data(settings: Settings, root: Path) -> dict[str, Any]:
     if settings.data.builtin is not None:
-        from harness.task.identity import data_identity
-
-        return data_identity(settings.data.builtin)
+        return _builtin_data(settings.data.builtin)
     return {"files": _contents(settings.data.train_files, root, "data.train_files")}
 
 
 def _evaluation(settings: Settings, root: Path) -> dict[str, Any]:
     evaluation = settings.evaluation
     if evaluation.builtin is not None:
-        from harness.task.identity import data_identity
-
-        sets: dict[str, Any] = data_identity(evaluation.builtin)
+        sets: dict[str, Any] = _builtin_data(evaluation.builtin)
     else:
         sets = {"files": _contents(evaluation.files, root, "evaluation.files")}
         for name in evaluation.files:
-            refuse_repeated_file(root / os.path.expanduser(name), "evaluation.files")
+            path = root / os.path.expanduser(name)
+            _refuse_repeated(path, _mark(path))
     return {
         "sets": sets, "samples": evaluation.samples, "temperature": evaluation.temperature, "every": evaluation.every,
         "before_training": evaluation.before_training,
@@ -162,11 +157,44 @@ def _contents(files: Sequence[str], root: Path, key: str) -> list[str]:
             known = path.suffix == ".parquet" and path.stem in catalogue.SOURCES
             remedy = f": run `harness data prepare {path.stem}`" if known else ""
             raise HarnessError(f"{key}={name}: no such file ({path}){remedy}")
-        digests.append(content(path))
+        digests.append(_content(path, _mark(path)))
     return digests
 
 
-def _digest(path: Path) -> str:
+# The points of a grid share their files and built-in parts: each is read once, and again where it has changed.
+
+
+def _mark(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@functools.cache
+def _builtin_model(name: str) -> dict[str, Any]:
+    from harness.task.identity import model_identity
+
+    return model_identity(name)
+
+
+@functools.cache
+def _builtin_data(name: str) -> dict[str, Any]:
+    from harness.task.identity import data_identity
+
+    return data_identity(name)
+
+
+@functools.lru_cache(maxsize=256)
+def _content(path: Path, mark: tuple[int, int, int]) -> str:
+    return content(path)
+
+
+@functools.lru_cache(maxsize=256)
+def _refuse_repeated(path: Path, mark: tuple[int, int, int]) -> None:
+    refuse_repeated_file(path, "evaluation.files")
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(path: Path, mark: tuple[int, int, int]) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

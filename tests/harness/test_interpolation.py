@@ -52,9 +52,11 @@ def test_all_of_verls_reference_resolves_as_omegaconf_does(overrides, monkeypatc
     ["${oc.select:a}", "${oc.select:a,3}", "${oc.select:b.e,3}", "${oc.select:x,3}", "${oc.select:x, -1}",
      "${oc.select:x,null}", "${oc.select:x,[]}", "${oc.select:x,False}", "${oc.select:x,token-mean}", "${oc.select:x}",
      "${oc.select:x,${oc.select:y,${a}}}", "${oc.select:x,1.5}", "${oc.select:x,007}", "${oc.select:x,'a b'}",
-     "${oc.select:h,1}", "${oc.select:x,[1,2]}", "z${oc.select:a,1}"],
+     "${oc.env:WHERE}", "${oc.env:WHERE,x}/y", "${oc.env:NOWHERE,data}/${a}.b", "${oc.env:NOWHERE,7}",
+     "${oc.env:NOWHERE,null}", "${oc.select:h,1}", "${oc.select:x,[1,2]}", "z${oc.select:a,1}"],
 )  # fmt: skip
-def test_select_chooses_as_omegaconf_does(text):
+def test_resolvers_give_what_omegaconf_gives(text, monkeypatch):
+    monkeypatch.setenv("WHERE", "here")
     tree = {**TREE, "z": text}
     assert interpolation.resolve(tree, tree) == by_omegaconf(tree)
 
