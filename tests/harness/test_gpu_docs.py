@@ -1,0 +1,40 @@
+"""docs/gpu.md says what verl's own package metadata and the sweep files say."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+
+import pytest
+
+from harness import sweep
+from harness.compose import project_folder
+
+TEXT = (project_folder() / "docs" / "gpu.md").read_text()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("verl") is None, reason="verl is not installed here")
+def test_versions_are_the_pins_of_the_installed_verl():
+    pins = dict(
+        re.findall(r"^(torch|torchvision|torchaudio|vllm|transformers)==([\d.]+); extra == \"vllm\"", requirement)[0]
+        for requirement in importlib.metadata.requires("verl") or ()
+        if re.match(r"(torch|torchvision|torchaudio|vllm|transformers)==[\d.]+; extra == \"vllm\"", requirement)
+    )
+    assert set(pins) == {"torch", "torchvision", "torchaudio", "vllm", "transformers"}
+    for version in pins.values():
+        assert version in TEXT
+    flash = [r for r in importlib.metadata.requires("verl") or () if r.startswith("flash-attn")]
+    assert re.search(r"==([\d.]+)", flash[0])[1] in TEXT
+    installed = importlib.metadata.version("verl")
+    assert f"verl[vllm]=={installed}" in TEXT
+    for recipe in ("Dockerfile", "apptainer.def"):
+        assert f"verl[vllm]=={installed}" in (project_folder() / "docs" / recipe).read_text()
+
+
+def test_the_hours_of_every_study_are_its_files():
+    rows = dict(re.findall(r"^\| (\w+) \|[^|]*\| \d+ \| ([\d,]+) \|$", TEXT, re.MULTILINE))
+    stated = {name: sweep.load(name).gpu_hours for name in sweep.names() if "/" not in name}
+    assert {name: float(hours.replace(",", "")) for name, hours in rows.items()} == {
+        name: hours for name, hours in stated.items() if hours is not None
+    }
