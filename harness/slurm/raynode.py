@@ -74,8 +74,9 @@ class RayNode:
         extra = trainer_environment.variables(spec, attempt, temp, os.environ)
         extra["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = "0"  # else every end takes 30 s longer
         with (attempt.folder / f"ray.{rank}.log").open("ab") as log:
+            folder = trainer_environment.ray_folder(temp)
             process = subprocess.Popen(
-                _command(size(spec["verl"], cpus), temp, own, head), env={**clean(os.environ, spec), **extra},
+                _command(size(spec["verl"], cpus), folder, own, head), env={**clean(os.environ, spec), **extra},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                 preexec_fn=die_with_parent(signal.SIGKILL),
             )  # fmt: skip
@@ -84,7 +85,7 @@ class RayNode:
     def joined(self) -> str:
         """Address of the cluster once this node belongs to it, '' before. Ray writes the file when it is up."""
         try:
-            return (self.temp / "ray_current_cluster").read_text().strip()
+            return (trainer_environment.ray_folder(self.temp) / "ray_current_cluster").read_text().strip()
         except OSError:
             return ""
 
@@ -123,11 +124,11 @@ def clean(environment: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, 
     return {key: value for key, value in environment.items() if key not in unwanted}
 
 
-def _command(size: Size, temp: Path, own: str, head: str | None) -> list[str]:
+def _command(size: Size, folder: Path, own: str, head: str | None) -> list[str]:
     role = ["--head", "--port=0", "--include-dashboard=False"] if head is None else [f"--address={head}"]
     store = [f"--object-store-memory={size.object_store}"] if size.object_store else []
     return [
-        sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *role, *store, f"--temp-dir={temp}",
+        sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *role, *store, f"--temp-dir={folder}",
         f"--node-ip-address={own}", f"--num-cpus={size.cpus}", f"--num-gpus={size.gpus}", "--disable-usage-stats",
         # No port is fixed or derived: the system picks them, so that jobs on one node cannot clash.
         "--dashboard-agent-listen-port=0", "--min-worker-port=0", "--max-worker-port=0",

@@ -186,6 +186,11 @@ def forget_ray_temps(attempt: Attempt) -> None:
         note.unlink(missing_ok=True)
 
 
+def ray_folder(ray_temp: Path) -> Path:
+    """What Ray itself gets: it lets everybody write there, so it lies inside the folder that nobody else can enter."""
+    return ray_temp / "r"
+
+
 def token_file(ray_temp: Path) -> Path:
     """Where the token is kept."""
     return ray_temp / "token"

@@ -128,7 +128,7 @@ def build_config(spec: Mapping[str, Any], attempt: Attempt, ray_temp: Path) -> D
             agent.default_agent_loop = agent_loop.NAME
             agent.agent_loop_config_path = str(agent_loop.CONFIG)
         config.harness = OmegaConf.merge(config.get("harness") or {}, _harness_node(attempt))
-        ray_init = {"address": "local", "_temp_dir": str(ray_temp), "include_dashboard": False}
+        ray_init = {"address": "local", "_temp_dir": str(environment.ray_folder(ray_temp)), "include_dashboard": False}
         if environment.on_cpu(spec["verl"]):
             ray_init["object_store_memory"] = CPU_OBJECT_STORE_BYTES
             if TrainerSettings.read(config.harness).batched_rollout:

@@ -34,7 +34,7 @@ def stock_config(spec: Mapping[str, Any], folder: Path, ray_temp: Path) -> dict[
         "trainer.save_freq": -1,
         "trainer.logger": ["console"],
         "ray_kwargs.ray_init.address": "local",
-        "ray_kwargs.ray_init._temp_dir": str(ray_temp),
+        "ray_kwargs.ray_init._temp_dir": str(environment.ray_folder(ray_temp)),
         "ray_kwargs.ray_init.include_dashboard": False,
     }
     for key, value in changes.items():

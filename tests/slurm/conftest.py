@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.freeze import TRAINER
 from tests.slurm.cluster import Cluster, missing
 from tests.slurm.lab import Lab
 
@@ -38,6 +39,25 @@ def slurm_cluster():
 def slurm_lab(slurm_cluster, tmp_path_factory):
     """One store of runs for the session."""
     return Lab(tmp_path_factory.mktemp("store"), slurm_cluster)
+
+
+@pytest.fixture(scope="session")
+def verl_runs(slurm_lab):
+    """(run, job) of two real trainings: one on one node, one on two. They take minutes, so they begin early."""
+    small = ("evaluation.samples=2", "evaluation.k=[1]", "recipe.prompts_per_step=4", "recipe.mini_batch=4")
+    micro = ("actor.ppo_micro_batch_size_per_gpu", "rollout.log_prob_micro_batch_size_per_gpu")
+    more = {"trainer": TRAINER, "steps": 4, "cpus": 4, "memory_gb": 16, "grace_seconds": 300.0, "signal_seconds": 600}
+    more |= {"exclude": slurm_lab.elsewhere("node1", "node2", "node3"), "setup": ["renice -n 5 $$ >/dev/null"]}
+    runs = [
+        slurm_lab.run(
+            overrides=(*small, *(f"verl.actor_rollout_ref.{key}={64 // nodes}" for key in micro),
+                       f"model.resources.nodes={nodes}", "save_every=3", "evaluation.every=4"),
+            **more,
+        )
+        for nodes in (1, 2)
+    ]  # fmt: skip
+    jobs = slurm_lab.submit(*runs)
+    return [(run, jobs[run]) for run in runs]
 
 
 @pytest.fixture
