@@ -57,7 +57,8 @@ def folder() -> Path:
 
 def names() -> list[str]:
     """Names of all sweeps, `tiny/main_table` for files in subfolders."""
-    return sorted(p.relative_to(folder()).with_suffix("").as_posix() for p in folder().rglob("*.yaml"))
+    found = sorted(p.relative_to(folder()).with_suffix("").as_posix() for p in folder().rglob("*.yaml"))
+    return [name for name in found if not name.startswith("search/")]  # studies of `harness ksearch`
 
 
 def load(name: str, extra: Sequence[str] = ()) -> Sweep:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from harness.errors import HarnessError
 from harness.search import journal as names
 from harness.search.actions import Action, Add, Ask, Cancel, Fail, Finalists, Over, Prune, Start, Tell, Winner
 from harness.search.decide import decide
@@ -28,8 +27,12 @@ class World(Protocol):
     def look(self, runs: Sequence[str]) -> Mapping[str, Look]:
         """The state of each run, and what it has measured so far."""
 
-    def start(self, runs: Mapping[str, Overrides]) -> None:
-        """Freezes and starts runs that are not done; one that somebody works on is left alone."""
+    def start(self, runs: Mapping[str, Overrides], known: Mapping[str, Overrides]) -> None:
+        """Freezes and starts runs that are not done; one that somebody works on is left alone.
+
+        Args:
+            known: all runs of the study, for the record.
+        """
 
     def cancel(self, runs: Sequence[str]) -> None:
         """Stops runs; they keep what they have."""
@@ -89,22 +92,25 @@ class Controller:
                 self._journal.report(trial.number, trial.runs[0].look.measure.points)
         actions = decide(self._study, view)
         wanted: dict[str, Overrides] = {}
+        done = []
         for action in actions:
             log.info("%s", action)
-            self._act(action, view, wanted)
+            done.append(self._act(action, view, wanted))
         if wanted:  # together: one array on a cluster
-            self._world.start(wanted)
-        return actions
+            self._world.start(wanted, self.known())
+        return done
 
-    def _act(self, action: Action, view: View, wanted: dict[str, Overrides]) -> None:
+    def _act(self, action: Action, view: View, wanted: dict[str, Overrides]) -> Action:
+        """Returns what was done: of a new trial, its number and seed."""
         if isinstance(action, Ask):
             asked = self._journal.ask()
             if asked is not None:
-                self._add(asked.number, self._study.rules.seeds.first, wanted)
+                action = Add(asked.number, self._study.rules.seeds.first)
+                self._add(asked.number, action.seed, wanted)
         elif isinstance(action, Add):
             self._add(action.to, action.seed, wanted)
         elif isinstance(action, Start):
-            wanted[action.run] = self._overrides_of(action.run)
+            wanted[action.run] = self.known()[action.run]
         elif isinstance(action, Tell):
             self._journal.tell(action.trial, action.values, action.constraints)
         elif isinstance(action, Prune):
@@ -122,6 +128,7 @@ class Controller:
             self._journal.set(names.WINNER, action.trial)
         elif isinstance(action, Over):
             self._journal.set(names.OVER, action.reason)
+        return action
 
     def _add(self, to: int | str, seed: int, wanted: dict[str, Overrides]) -> None:
         """Notes the run first and starts it then: a kill in between leaves a run that is known and never started."""
@@ -157,17 +164,16 @@ class Controller:
         trial = next(t for t in self._journal.trials() if t.number == number)
         return self._study.space.overrides(dict(trial.params))
 
-    def _overrides_of(self, run: str) -> Overrides:
-        """What composes a run that the journal knows."""
+    def known(self) -> dict[str, Overrides]:
+        """Every run that the journal knows, with what composes it."""
+        found = {}
         for trial in self._journal.trials():
-            for seed, known in self._runs(trial).items():
-                if known == run:
-                    return self.overrides(trial.number, int(seed))
+            for seed, run in self._runs(trial).items():
+                found[run] = self.overrides(trial.number, int(seed))
         for name, group in self._groups().items():
-            for seed, known in group.items():
-                if known == run:
-                    return self.overrides(name, int(seed))
-        raise HarnessError(f"run {run}: the journal of study {self._study.name} does not know it")
+            for seed, run in group.items():
+                found[run] = self.overrides(name, int(seed))
+        return found
 
 
 def _seeds(runs: Mapping[str, str], looks: Mapping[str, Look]) -> tuple[SeedRun, ...]:

@@ -109,6 +109,8 @@ def prune(trial: Trial, leader: Trial | None, sd: float, rules: Rules) -> str:
         return ""
     if rules.objective.multi:
         return ""  # a run behind in pass@1 may lie on the front
+    if run.look.step >= run.look.total:
+        return ""  # nothing is left to save
     return _behind(run, leader, sd, rules)
 
 

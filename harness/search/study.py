@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -229,8 +229,11 @@ def exists(name: str) -> bool:
     return (folder() / f"{name.removeprefix(FOLDER + '/')}.yaml").is_file()
 
 
-def load(name: str) -> Study:
-    """Reads sweeps/search/NAME.yaml. Raises: HarnessError naming the file and key, and the nearest valid one."""
+def load(name: str, extra: Sequence[str] = ()) -> Study:
+    """Reads sweeps/search/NAME.yaml; `extra` are overrides of cluster and tracking for this call.
+
+    Raises: HarnessError naming the file and key, and the nearest valid one; for an override of anything else.
+    """
     import yaml
 
     from harness.compose import compose
@@ -252,10 +255,15 @@ def load(name: str) -> Study:
     overrides = content.get("overrides") or []
     if not isinstance(overrides, list) or not all(isinstance(item, str) for item in overrides):
         raise HarnessError(f"{path.name}: overrides={overrides!r}: expected a list such as [model=tiny, recipe=dapo]")
+    for text in extra:
+        if text.partition("=")[0].partition(".")[0] not in ("cluster", "tracking"):
+            raise HarnessError(
+                f"override {text!r}: a study's runs must stay alike: only cluster and tracking may change"
+            )
     typed = {key: value for key, value in content.items() if key not in ("question", "overrides", "space")}
     try:
         rules = construct(Rules, typed)
-        settings = compose((*overrides, "baseline=qae", f"seed={rules.seeds.first}")).settings
+        settings = compose((*overrides, *extra, "baseline=qae", f"seed={rules.seeds.first}")).settings
     except HarnessError as error:
         raise HarnessError(f"{path.name}: {error}") from None
     found = space.read(
@@ -267,7 +275,7 @@ def load(name: str) -> Study:
             f"{settings.evaluation.samples}; ask for a smaller k or for more samples"
         )
     study = Study(
-        name, str(content.get("question") or "").strip(), tuple(overrides), found, rules, path,
+        name, str(content.get("question") or "").strip(), (*overrides, *extra), found, rules, path,
         {"overrides": list(overrides), "space": content.get("space"), "objective": dataclasses.asdict(rules.objective),
          "seed": rules.seeds.first, "fresh": rules.confirm.first},
     )  # fmt: skip

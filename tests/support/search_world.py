@@ -85,7 +85,8 @@ class World:
     def look(self, runs: Sequence[str]) -> Mapping[str, Look]:
         return {run: self._look(run) for run in runs}
 
-    def start(self, runs: Mapping[str, tuple[str, ...]]) -> None:
+    def start(self, runs: Mapping[str, tuple[str, ...]], known: Mapping[str, tuple[str, ...]]) -> None:
+        assert set(runs) <= set(known)
         for run, overrides in runs.items():
             found = self.runs.setdefault(run, Simulated(overrides))
             if found.state in ("running", "queued", "done"):

@@ -1,0 +1,175 @@
+"""`harness ksearch STUDY`: the loop around the controller, and the study's lock."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from harness import claim, freeze
+from harness.compose import compose, project_folder
+from harness.errors import HarnessError
+from harness.search import journal as records
+from harness.search import launch, narrow, text
+from harness.search import study as studies
+from harness.search.controller import Controller
+from harness.search.journal import Journal
+from harness.search.study import Study
+from harness.search.world import StoreWorld
+from harness.store import Store
+from harness.supervise import StopRequest
+
+EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
+FOLDER = "_studies"
+
+
+def folder(store: Store, study: str) -> Path:
+    """Where a study's journal, lock and notes lie."""
+    return store.root / FOLDER / study
+
+
+def ksearch(
+    name: str,
+    extra: Sequence[str] = (),
+    *,
+    once: bool = False,
+    report: bool = True,
+    trainer: str = freeze.TRAINER,
+) -> int:
+    """Carries a study out until it is over, or for one tick.
+
+    Returns the exit code: 0 well, 1 no trial gave a value, 130 interrupted. Raises: HarnessError; claim.Claimed where
+    another controller is at it.
+    """
+    study, project = studies.load(name, extra), project_folder()
+    store = Store.default(project)
+    freeze.check_writable(store.root)
+    place = folder(store, study.name)
+    place.mkdir(parents=True, exist_ok=True)
+    with _held(place):
+        controller = _controller(study, store, project, place, once, trainer)
+        with controller as (run, launcher):
+            _check_cap(study, run)
+            if once:
+                _tick(study, run)
+                over = run.view().over
+            else:
+                over = _loop(study, run, launcher, place)
+        if not over:
+            return EXIT_DONE if once else EXIT_INTERRUPTED
+        print(text.result(study, run.view()))
+    if report:
+        _report(study, store, project)
+    return EXIT_DONE if over == "done" else EXIT_FAILED
+
+
+@contextlib.contextmanager
+def _held(place: Path) -> Iterator[None]:
+    try:
+        with claim.claimed(place):
+            yield
+    except claim.Claimed as error:
+        raise claim.Claimed(f"study {place.name}: {error}") from None
+
+
+@contextlib.contextmanager
+def _controller(
+    study: Study, store: Store, project: Path, place: Path, once: bool, trainer: str
+) -> Iterator[tuple[Controller, launch.Launcher]]:
+    journal = Journal(study, place / "journal.log")
+    if study.rules.narrow is not None and journal.get(records.RANKS) is None:
+        journal.set(records.RANKS, narrow.ranks(study, store))
+    settings = compose((*study.overrides, "baseline=mean")).settings
+    if settings.cluster.launcher == "slurm":
+        jobs = launch.Slurm(store, project, trainer)
+        yield Controller(study, journal, StoreWorld(study, store, project, jobs)), jobs
+        return
+    warm = settings.platform == "cpu" and settings.cluster.fork_server and not once and trainer == freeze.TRAINER
+    with _fork_server(warm) as environment:
+        here = launch.Local(store, place, project, detached=once, trainer=trainer, environment=environment)
+        try:
+            yield Controller(study, journal, StoreWorld(study, store, project, here)), here
+        finally:
+            if not once:
+                here.stop(settings.cluster.grace_seconds + 20)
+
+
+@contextlib.contextmanager
+def _fork_server(wanted: bool) -> Iterator[Mapping[str, str]]:
+    """Environment of runs whose Ray workers are forked from one preloaded process: start-up is paid once a study."""
+    if not wanted:
+        yield {}
+        return
+    from harness.trainer.cpu.forkserver import ForkServer
+
+    server = ForkServer.start(dict(os.environ))
+    try:
+        yield server.environment()
+    finally:
+        server.close()
+
+
+def _check_cap(study: Study, controller: Controller) -> None:
+    budget, view = study.rules.budget, controller.view()
+    least = (study.reserve() + 1) * view.run_hours
+    if budget.gpu_hours is not None and not view.trials and least > budget.gpu_hours:
+        raise HarnessError(
+            f"{study.file.name}: budget.gpu_hours={budget.gpu_hours:g}: confirmation and one trial alone take about"
+            f" {least:,.0f} (estimate); raise the cap, or lower confirm.trials, confirm.seeds or steps"
+        )
+
+
+def _loop(study: Study, controller: Controller, launcher: launch.Launcher, place: Path) -> str:
+    """Ticks until the study is over or we are asked to stop; returns why it is over, '' when stopped."""
+    stop = StopRequest()
+    stop.install()
+    renewed = time.monotonic()
+    print(text.standing(study, controller.view()), flush=True)
+    while not stop.count:
+        claim.check(place)  # another controller may have thought us dead
+        if time.monotonic() - renewed > claim.RENEW_SECONDS:
+            claim.take(place)
+            renewed = time.monotonic()
+        acted = _tick(study, controller)
+        if over := controller.view().over:
+            return over
+        until = time.monotonic() + (0.2 if acted else launcher.poll_seconds)
+        while time.monotonic() < until and not stop.count:
+            time.sleep(0.1)
+    print(f"\ninterrupted; all is kept, the same command goes on: harness ksearch {study.name}")
+    return ""
+
+
+def _tick(study: Study, controller: Controller) -> bool:
+    done = controller.tick()
+    view = controller.view() if done else None
+    for action in done:
+        line = text.action(study, view, action) if view is not None else None
+        if line:
+            print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)
+    return bool(done)
+
+
+def plan(name: str, extra: Sequence[str] = ()) -> str:
+    """What a study would do and may cost, and where it stands; changes nothing."""
+    study, project = studies.load(name, extra), project_folder()
+    store = Store.default(project)
+    place = folder(store, study.name)
+    world = StoreWorld(study, store, project, launch.Local(store, place, project, detached=True, trainer=""))
+    view = None
+    if (place / "journal.log").exists():
+        view = Controller(study, Journal(study, place / "journal.log"), world).view()
+    return text.plan(study, world.hours((*study.overrides, "baseline=mean", f"seed={study.rules.seeds.first}")), view)
+
+
+def _report(study: Study, store: Store, project: Path) -> None:
+    """The analysis runs in a process of its own, as after a sweep."""
+    folders = {"HARNESS_RUNS": str(store.root), "HARNESS_REPORTS": str(project / "reports")}
+    command = [sys.executable, "-m", "analysis", "search", study.name]
+    print("\nreport:", flush=True)
+    if subprocess.run(command, env={**folders, **os.environ}, check=False).returncode:
+        print("the report was not written; the study is safe, try again: python -m analysis search " + study.name)

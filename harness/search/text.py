@@ -1,0 +1,132 @@
+"""What `plan` and `ksearch` print about a study."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping
+
+from harness.search import judge
+from harness.search.actions import Action, Add, Ask, Cancel, Fail, Finalists, Over, Prune, Start, Tell, Winner
+from harness.search.state import View
+from harness.search.study import Study
+
+
+def plan(study: Study, run_hours: float, view: View | None) -> str:
+    """What the study searches, by which rules, and what it may cost; where it stands if it has begun."""
+    rules, cells = study.rules, study.space.cells()
+    lines = [f"study {study.name}: " + (f"{len(cells)} cells" if cells is not None else "a continuous space")]
+    if study.question:
+        lines += textwrap.wrap(study.question, 100, initial_indent="  ", subsequent_indent="  ")
+    lines.append("")
+    if cells is not None and len(cells) <= 32:
+        lines += [f"  {study.space.name(cell)}" for cell in cells]
+    else:
+        lines += [f"  {axis.key}: {axis.kind} from {axis.low:g} to {axis.high:g}" for axis in study.space.axes]
+    budget, confirm = rules.budget, rules.confirm
+    searched = budget.runs - study.reserve()
+    lines += [
+        "",
+        f"sampler: {study.sampler()}, {rules.in_flight} in flight; the paper's rule first",
+        f"at most {budget.runs} runs: {searched} to search, {study.reserve()} to confirm"
+        f" ({confirm.trials} finalists, compared with {', '.join(confirm.compare) or 'nothing'}, {confirm.seeds} fresh"
+        " seeds each" + (", and the held-out benchmarks for the winner)" if rules.held_out else ")"),
+    ]
+    if run_hours:
+        worst = budget.runs * run_hours
+        capped = f", capped at {budget.gpu_hours:,.0f}" if budget.gpu_hours is not None else ""
+        lines.append(
+            f"about {run_hours:,.0f} GPU-hours a run, {worst:,.0f} for all{capped} (estimate; see harness/cost.py)"
+        )
+        if budget.gpu_hours is not None and (study.reserve() + 1) * run_hours > budget.gpu_hours:
+            lines.append(f"the cap does not even cover confirmation: raise it above {study.reserve() * run_hours:,.0f}")
+    elif budget.gpu_hours is not None:
+        lines.append(f"capped at {budget.gpu_hours:g} hours of this machine (the runs take no GPU)")
+    if view is not None:
+        lines += ["", standing(study, view)]
+    return "\n".join(lines)
+
+
+def standing(study: Study, view: View) -> str:
+    """One line: how far the study is."""
+    count = {s: sum(t.status == s for t in view.trials) for s in ("open", "complete", "pruned", "failed")}
+    stage = view.over or ("searching" if view.finalists is None else "confirming" if view.winner is None else "winner")
+    told = ", ".join(f"{n} {status}" for status, n in count.items() if n)
+    return f"{stage}: trials {told or 'none'}; {view.started} runs, {view.spent:.3g} GPU-hours (or machine-hours)"
+
+
+def action(study: Study, view: View, done: Action) -> str | None:
+    """One line about what a tick did, None for what needs none."""
+    named = {t.number: f"trial {t.number} ({study.space.name(t.cell)})" for t in view.trials}
+    if isinstance(done, Ask):
+        return None  # no cell was left
+    if isinstance(done, Add):
+        who = named.get(done.to, f"trial {done.to}") if isinstance(done.to, int) else done.to
+        return f"{who}: seed {done.seed}"
+    if isinstance(done, Start):
+        return f"run {done.run} is started again"
+    if isinstance(done, Tell):
+        values = ", ".join(f"{100 * value:.2f}" for value in done.values)
+        broken = [key for key, value in done.constraints.items() if value > 0]
+        return f"{named[done.trial]}: {values} %" + (f", outside {', '.join(broken)}" if broken else "")
+    if isinstance(done, Prune):
+        return f"{named[done.trial]} pruned: {done.reason}"
+    if isinstance(done, Fail):
+        return f"{named[done.trial]} failed: {done.reason}"
+    if isinstance(done, Cancel):
+        return f"run {done.run} cancelled: {done.reason}"
+    if isinstance(done, Finalists):
+        return f"finalists: {'; '.join(named[n] for n in done.trials)} ({done.reason})"
+    if isinstance(done, Winner):
+        return f"winner: {named[done.trial]}"
+    return f"over: {done.reason}" if isinstance(done, Over) else None
+
+
+def result(study: Study, view: View) -> str:
+    """The winner with its fresh seeds and the search's own view of the trials."""
+    lines = [standing(study, view), ""]
+    rules = study.rules
+    for t in sorted(view.trials, key=lambda t: -_or_low(judge.mean(t, rules))):
+        found = judge.good(t.runs, rules)
+        value = f"{100 * judge.mean(t, rules):6.2f} %" if found else "     - "
+        note = t.reason or (f"{len(found)} seed" + "s" * (len(found) != 1))
+        mark = "*" if t.number == view.winner else " "
+        lines.append(f" {mark} trial {t.number:<3} {study.space.name(t.cell):<44} {value}  {t.status:<9} {note}")
+    fresh = {
+        name: judge.good([r for r in group if r.seed >= rules.confirm.first], rules)
+        for name, group in view.groups.items()
+    }
+    if view.winner is not None and (mine := fresh.get(f"trial {view.winner}")):
+        trial = next(t for t in view.trials if t.number == view.winner)
+        lines += ["", f"winner: {study.space.name(trial.cell)}", f"  on {_seeds(mine)}: {_percent(mine)}"]
+        lines += _against(fresh, mine)
+        if len(mine) < 3:
+            lines.append("  below 3 fresh seeds no claim about the method is possible")
+    elif view.winner is not None:
+        lines += ["", f"winner: trial {view.winner}, by its search seeds alone: no fresh seed has a value"]
+    return "\n".join(lines)
+
+
+def _against(fresh: Mapping[str, list[float]], mine: list[float]) -> list[str]:
+    lines = []
+    for name, label in (("mean", "the mean baseline"), ("paper", "K = 0.4")):
+        if found := fresh.get(name):
+            gap = sum(mine) / len(mine) - sum(found) / len(found)
+            lines.append(f"  {100 * gap:+.2f} points against {label} ({_percent(found)}, {_seeds(found)})")
+    return lines
+
+
+def _percent(values: list[float]) -> str:
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return f"{100 * mean:.2f} %"
+    sd = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+    return f"{100 * mean:.2f} % (sd over seeds {100 * sd:.2f})"
+
+
+def _seeds(values: list[float]) -> str:
+    return f"{len(values)} seed" + "s" * (len(values) != 1)
+
+
+def _or_low(value: float) -> float:
+    return value if math.isfinite(value) else -math.inf
