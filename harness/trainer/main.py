@@ -132,6 +132,7 @@ def _end_by_force(attempt: Attempt, *, alone: bool) -> None:
     flusher.join(timeout=FLUSH_SECONDS)
     if alone:  # else the processes are the job's
         processes.end(attempt.folder, grace=3.0, exclude=forkserver.this_process())
+        environment.forget_ray_temps(attempt)
     os._exit(FORCED)
 
 

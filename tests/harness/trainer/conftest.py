@@ -16,9 +16,7 @@ def tiny_assets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def make_run(
-    tiny_assets: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., Path]:
+def make_run(tiny_assets: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Freezes a spec of the tiny task: make_run(overrides of verl's config) -> the run's folder."""
     root = tmp_path_factory.mktemp("runs")
 

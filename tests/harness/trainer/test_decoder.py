@@ -13,8 +13,15 @@ def model():
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(3)
     config = transformers.Qwen3Config(
-        vocab_size=23, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, head_dim=8, max_position_embeddings=64, tie_word_embeddings=True,
+        vocab_size=23,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=8,
+        max_position_embeddings=64,
+        tie_word_embeddings=True,
     )
     return transformers.Qwen3ForCausalLM(config).eval()
 

@@ -1,7 +1,7 @@
 """Real runs of verl on the CPU: what they record, that it can be repeated, and that a kill loses nothing.
 
-Four runs of one specification, QAE with dynamic sampling: undisturbed; killed and resumed; and with verl's own agent
-loop workers and a task runner of its own, stopped by a signal.
+Four runs of one specification, QAE with dynamic sampling: undisturbed; killed and resumed, both times by way of the
+fork server; and with verl's own agent loop workers and a task runner of its own, stopped by a signal.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 import torch
 
 from analysis.sources import local
-from harness.trainer import checkpoints, processes, seeds
+from harness.trainer import checkpoints, environment, processes, seeds
 from harness.trainer.advantage import quantile_advantage
+from harness.trainer.cpu import forkserver
 
 pytestmark = pytest.mark.slow
 
@@ -42,12 +44,14 @@ OVERRIDES = {
 TIMEOUT = 240.0
 
 
-def start(run_dir: Path, attempt: int) -> subprocess.Popen:
+def start(run_dir: Path, attempt: int, added: Mapping[str, str] | None = None) -> subprocess.Popen:
     folder = run_dir / "attempts" / f"{attempt:03d}"
     folder.mkdir(parents=True)
     command = [sys.executable, "-m", "harness.trainer.main", str(run_dir), "--attempt", str(attempt)]
+    variables = {name: value for name, value in os.environ.items() if name != forkserver.forkclient.VARIABLE}
+    variables |= added or {}
     with (folder / "stdout.log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=variables)
 
 
 def finish(process: subprocess.Popen, run_dir: Path, attempt: int, code: int = 0) -> None:
@@ -155,9 +159,18 @@ def test_the_wandb_history_is_complete(undisturbed):
     assert {"qae", "K=0.4"} <= set(run.tags)
 
 
-def test_a_run_killed_in_mid_training_resumes_to_the_same_files(undisturbed, make_run):
+@pytest.fixture
+def fork_server(undisturbed: Path) -> Iterator[forkserver.ForkServer]:
+    spec = json.loads((undisturbed / "spec.json").read_text())
+    shared = environment.shared_variables(spec, os.environ)
+    with forkserver.ForkServer.start({**os.environ, **shared}) as server:
+        yield server
+        assert "declined" not in (server.folder / "log").read_text()
+
+
+def test_a_run_killed_in_mid_training_resumes_to_the_same_files(undisturbed, make_run, fork_server):
     run_dir = make_run(OVERRIDES, baseline={"name": "qae", "K": 0.4})
-    process = start(run_dir, 1)
+    process = start(run_dir, 1, fork_server.environment())
     folder = run_dir / "attempts" / "001"
     try:
         wait_for_step(process, run_dir, SAVE + 2)
@@ -167,6 +180,8 @@ def test_a_run_killed_in_mid_training_resumes_to_the_same_files(undisturbed, mak
             os.kill(pid, signal.SIGKILL)
         process.wait()
         assert processes.wait(folder, 20.0)
+        _, alive = psutil.wait_procs(psutil.Process(fork_server.process.pid).children(recursive=True), timeout=20.0)
+        assert not alive  # what was forked does not carry the attempt's marker
     finally:
         process.kill()
         processes.end(folder)
@@ -174,7 +189,7 @@ def test_a_run_killed_in_mid_training_resumes_to_the_same_files(undisturbed, mak
     before = files(run_dir)
     assert {name: before[name] for name in before} == {name: files(undisturbed)[name] for name in before}
 
-    finish(start(run_dir, 2), run_dir, 2)
+    finish(start(run_dir, 2, fork_server.environment()), run_dir, 2)
     assert files(run_dir) == files(undisturbed)
     expected, found = metrics(undisturbed), metrics(run_dir)
     assert sorted(found) == sorted(expected)
