@@ -108,13 +108,6 @@ def percentile(estimate: float, values: Floats, seeds: int, problems: int, level
     return Interval(estimate, float(low), float(high), seeds, problems)
 
 
-def p_value(values: Floats) -> float:
-    """Two-sided p-value of "no difference" from resampled differences: twice the smaller tail beyond zero."""
-    values = np.round(values, 12)  # rounding noise around an exact zero is no evidence for a sign
-    tail = min(np.count_nonzero(values <= 0), np.count_nonzero(values >= 0))
-    return float(min(1.0, 2 * (tail + 1) / (len(values) + 1)))
-
-
 def widening(m: int, level: float = LEVEL) -> float:
     """By how much m draws from m values must be widened to be an interval of Student's t; 1 for large m."""
     if m < 2:
@@ -132,7 +125,8 @@ def _weights(rng: np.random.Generator, m: int, resamples: int, small_sample: boo
 
 
 def _counts(rng: np.random.Generator, m: int, resamples: int) -> NDArray[np.int64]:
-    """(resamples, m) how often each of m was drawn in m draws; several times faster than `rng.multinomial`."""
+    """(resamples, m) how often each of m was drawn in m draws; several times faster than `rng.multinomial`.
+    """
     drawn = rng.integers(0, m, (resamples, m)) + m * np.arange(resamples)[:, None]
     return np.bincount(drawn.ravel(), minlength=resamples * m).reshape(resamples, m)
 

@@ -88,7 +88,9 @@ def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) ->
                 notes.append(f"{benchmark}: {scores.dropped} problems that not every run answered are left out")
             draws = resample(scores.values, rng, resamples=resamples, strata=scores.strata)
             for i, arm in enumerate(arms):
-                other = None if arm is base else difference(draws, i, arms.index(base))
+                other = (
+                    None if arm is base else difference(draws, scores.values, i, arms.index(base), strata=scores.strata)
+                )
                 cells[arm.key, benchmark, k] = Cell(_within(draws.interval(i)), other)
     single = len(arms) == 1
     return Results(

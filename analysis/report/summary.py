@@ -11,6 +11,8 @@ from analysis.results import Cell, Results
 from analysis.study import Study
 
 LEVEL = 0.05
+MOST = 8
+"""Arms that a sentence names; more are counted."""
 
 
 def sentences(study: Study, results: Results | None, health: Mapping[str, Health]) -> list[str]:
@@ -48,24 +50,27 @@ def accuracy(results: Results, k: int) -> list[str]:
     """One sentence an arm that differs, and one for those that do not."""
     if results.against is None:
         arm = results.arms[0]
-        found = results.cell(arm, results.primary, k).interval
-        interval = f"95 % interval {_percent(found.low)} to {_percent(found.high)}"
-        if found.estimate in (0.0, 1.0):  # resampling what is the same everywhere has no spread
-            interval = "every problem" if found.estimate else "no problem"
-        return [f"{arm.label}: pass@{k} {_percent(found.estimate)} ({interval})."]
-    lines, even = [], []
-    for arm in results.arms:
-        cell = results.cell(arm, results.primary, k)
-        if cell.difference is None:
-            continue
-        if shown(cell):
-            lines.append(_claim(arm, results, k, cell))
-        else:
-            even.append(f"{arm.short} {_points(cell)}")
-    if even:
+        alone = results.cell(arm, results.primary, k).interval
+        interval = f"95 % interval {_percent(alone.low)} to {_percent(alone.high)}"
+        if alone.estimate in (0.0, 1.0):  # resampling what is the same everywhere has no spread
+            interval = "every problem" if alone.estimate else "no problem"
+        return [f"{arm.label}: pass@{k} {_percent(alone.estimate)} ({interval})."]
+    cells = [(arm, results.cell(arm, results.primary, k)) for arm in results.arms]
+    compared = [(arm, cell) for arm, cell in cells if cell.difference is not None]
+    found = [(arm, cell) for arm, cell in compared if shown(cell)]
+    even = [(arm, cell) for arm, cell in compared if not shown(cell)]
+    largest = sorted(found, key=lambda pair: -abs(_estimate(pair[1])))[:MOST]
+    lines = [_claim(arm, results, k, cell) for arm, cell in found if any(arm is other for other, _ in largest)]
+    if len(found) > MOST:
         lines.append(
-            f"No difference in pass@{k} from {results.against.short} is shown for {_listed(even)}: the"
-            " intervals or the adjusted p-values do not exclude zero."
+            f"Differences in pass@{k} are shown for {len(found) - MOST} more arms, smaller ones: see the table."
+        )
+    if even:
+        listed = _listed([f"{arm.short} {_points(cell)}" for arm, cell in even])
+        who = listed if len(even) <= MOST else f"{len(even)} of {len(compared)} arms"
+        lines.append(
+            f"No difference in pass@{k} from {results.against.short} is shown for {who}: the intervals or the adjusted"
+            " p-values do not exclude zero."
         )
     return lines
 
@@ -133,6 +138,10 @@ def _claim(arm: Arm, results: Results, k: int, cell: Cell) -> str:
         f" (95 % interval {100 * d.low:+.1f} to {100 * d.high:+.1f}, Holm-adjusted p = {cell.adjusted:.2g};"
         f" {scope})."
     )
+
+
+def _estimate(cell: Cell) -> float:
+    return 0.0 if cell.difference is None else cell.difference.interval.estimate
 
 
 def _points(cell: Cell) -> str:

@@ -190,6 +190,20 @@ def test_no_shown_difference_is_said_as_such(smoke):
     assert "QAE K=0.4 (+1.0 points, -3.0 to +5.0)" in text
 
 
+def test_many_arms_are_counted_instead_of_listed(smoke):
+    chosen = [run for run in smoke if run.get("seed") == 1]
+    runs = [
+        replace(chosen[i % 3], id=f"r{i}", config={**chosen[i % 3].config, "data": {"name": f"set {i}"}})
+        for i in range(24)
+    ]
+    final = results.final(studies.of(runs), resamples=50)
+    shown = {(arm.key, final.primary, 1): cell(0.01, 0.05 + i / 100, 0.01) for i, arm in enumerate(final.arms[1:11])}
+    lines = summary.accuracy(replace(final, cells={**final.cells, **shown}), 1)
+    assert len([line for line in lines if "points above" in line]) == summary.MOST
+    assert any("2 more arms" in line for line in lines)
+    assert any("13 of 23 arms" in line for line in lines)
+
+
 def test_entropy_sentences_count_runs(smoke):
     study = studies.of(smoke)
     steady = {run.id: Health(verdict="steady") for run in smoke}
