@@ -64,14 +64,18 @@ def build(
         Section(anchor="provenance", title="Provenance", body=sections.provenance(study, results, now)),
     ]
     page = render(sweep, _facts(study), parts, cards.data(drawn), f"Written {now:%Y-%m-%d %H:%M} UTC.")
-    path = folder / "index.html"
-    files.write_text(path, page)
-    if content is not None:
-        for kind in ("csv", "md", "tex"):
-            files.write_text(folder / f"table.{kind}", tables.render(content, kind))
-    if figures:
-        save_figures(drawn, folder / "figures")
-    return path
+    try:
+        files.write_text(folder / "index.html", page)
+        if content is not None:
+            for kind in ("csv", "md", "tex"):
+                files.write_text(folder / f"table.{kind}", tables.render(content, kind))
+        if figures:
+            save_figures(drawn, folder / "figures")
+    except OSError as error:
+        raise HarnessError(
+            f"{folder} cannot be written ({error.strerror}): choose another folder with --out"
+        ) from error
+    return folder / "index.html"
 
 
 def save_figures(drawn: Iterable[Card], folder: Path) -> list[str]:

@@ -124,13 +124,13 @@ def test_figure_files_of_every_chart_are_linked_and_exist(smoke, tmp_path):
 
 def test_unchanged_figures_are_not_drawn_again(smoke, tmp_path):
     study = studies.of(smoke)
-    drawn = build._training(study)[1:3]
-    assert build.save_figures(drawn, tmp_path) == ["zero_share", "pass_at_k"]
+    drawn = build._training(study)[1:2]
+    assert build.save_figures(drawn, tmp_path) == ["zero_share"]
     assert build.save_figures(drawn, tmp_path) == []
     (tmp_path / "zero_share.svg").unlink()
     assert build.save_figures(drawn, tmp_path) == ["zero_share"]
     (tmp_path / "drawn.json").write_text("{torn")
-    assert build.save_figures(drawn[:1], tmp_path) == ["zero_share"]
+    assert build.save_figures(drawn, tmp_path) == ["zero_share"]
 
 
 def test_text_from_a_run_cannot_become_markup(smoke, tmp_path):
@@ -250,6 +250,12 @@ def test_runs_that_logged_nothing_are_no_crash(smoke, tmp_path):
 def test_no_runs_are_refused(tmp_path):
     with pytest.raises(HarnessError, match="no runs"):
         report.write("nothing", [], tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_named(smoke, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(HarnessError, match="cannot be written.*choose another folder with --out"):
+        report.write("smoke", smoke[:1], tmp_path / "file", figures=False)
 
 
 def test_arrays_are_packed_without_loss_for_a_plot():
