@@ -79,6 +79,18 @@ def _why(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _eval(arguments: argparse.Namespace) -> int:
+    from harness.compose import project_folder
+    from harness.evaluate import evaluate, told
+    from harness.store import Store
+
+    project = project_folder()
+    store = Store.default(project)
+    run = store.find(arguments.run)
+    print(told(evaluate(store, run, arguments.step, arguments.n, arguments.seeds, project)))
+    return 0
+
+
 def _data(arguments: argparse.Namespace) -> int:
     from harness.compose import project_folder
     from harness.data import command
@@ -128,6 +140,7 @@ VERBS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "ksearch": (_ksearch, "find K: carry out a study of sweeps/search, from where it stands"),
     "replay": (_replay, "what other K would have made of a finished run's rewards, without training"),
     "advise": (_advise, "the published rules of thumb for K, applied to a run"),
+    "eval": (_eval, "evaluate a checkpoint again with more samples, merged by problem and seed"),
     "data": (_data, "training and evaluation sets: prepare NAME [--from FILE], show NAME 3, list"),
 }
 
@@ -147,6 +160,10 @@ def parser() -> argparse.ArgumentParser:
     made["sweep"].add_argument("--prune", action="store_true", help="cancel jobs that the grid no longer asks for")
     made["why"].add_argument("a", help="run id, or the first digits of it")
     made["why"].add_argument("b", help="another")
+    made["eval"].add_argument("run", help="run id, or the first digits of it")
+    made["eval"].add_argument("--step", type=int, help="step of the checkpoint (default: the latest)")
+    made["eval"].add_argument("--n", type=int, default=32, help="samples a problem and evaluation seed (default: 32)")
+    made["eval"].add_argument("--seeds", type=int, default=1, help="evaluation seeds (default: 1)")
     _data_arguments(made["data"])
     from harness import steering
 

@@ -201,7 +201,7 @@ class RecordingTrainer(PPOTrainerSync):
         self.repeat = list(tracking.rows_to_repeat(lines, self.global_steps))
         self.records.rewind(self.global_steps)
         self.records.show(lines, self.global_steps)
-        if self.global_steps > 0:
+        if self.global_steps > 0 and not self.config.trainer.get("val_only"):
             with open_dict(self.config.trainer):  # the checkpoint's step was evaluated when it was due
                 self.config.trainer.val_before_train = False
 

@@ -1,4 +1,4 @@
-"""One real run of verl with a KL loss, QAE and the evaluation scorer in verl's reward worker."""
+"""One real run of verl with a KL loss, QAE and the evaluation scorer in verl's reward worker; then evaluated again."""
 
 from __future__ import annotations
 
@@ -63,3 +63,19 @@ def test_kl_loss_and_evaluation_scorer_in_a_real_run(tmp_path):
     assert set(rows.answer) <= {"0", "1"}
     assert (rows.accuracy == (rows.answer == "1")).all()
     assert set(rows.accuracy) == {0.0, 1.0}
+
+    again = subprocess.run(
+        [sys.executable, "-m", "harness", "eval", run.name, "--n", "4", "--seeds", "2"],
+        cwd=project_folder(), env={**os.environ, "HARNESS_RUNS": str(tmp_path / "runs")}, timeout=600,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert again.returncode == 0, (again.stdout + again.stderr)[-4000:]
+    assert "easy: pass@1" in again.stdout
+    merged = pd.read_parquet(run / "outcomes/eval/step_000002.parquet")
+    assert len(merged) == (5 + 6) * 8
+    assert merged.groupby("problem").seed.nunique().eq(8).all()
+    drawn = pd.read_parquet(run / "evaluations/step_000002/outcomes/eval/step_000002.parquet")
+    both = rows.merge(drawn, on=["problem", "seed"])
+    assert len(both) == len(rows), "the checkpoint draws the samples of training again, and then more"
+    assert (both.answer_x == both.answer_y).all()
+    assert (both.length_x == both.length_y).all()
