@@ -13,6 +13,7 @@ from typing import Any
 
 from harness import evidence
 from harness.attempt import Around, Ended, NotReady
+from harness.slurm import memory
 from harness.slurm.allocation import Allocation, address
 from harness.slurm.meeting import Meeting
 from harness.slurm.raynode import RayNode
@@ -52,6 +53,7 @@ class Leader:
         attempt = Attempt(run_dir=folder.parent.parent, run_id=str(self.spec["id"]), number=int(folder.name))
         others = range(1, self.here.nodes)
         ray = None
+        kills = memory.kills()
         self.meeting.clear_others()
         try:
             if uses_ray(self.spec):
@@ -66,7 +68,7 @@ class Leader:
             else:
                 self.meeting.say("head.json", {"attempt": attempt.number, "address": ""})
                 variables = {}
-            yield Around(variables, lambda settle: self._fault(ray, settle))
+            yield Around(variables, lambda settle: self._fault(ray, settle, kills))
         finally:
             self.meeting.say("stop")
             if ray is not None:
@@ -80,7 +82,8 @@ class Leader:
             if (ended := self.stopped()) is not None:
                 raise NotReady(ended)
             if (broken := self._fault(ray, False)) is not None:
-                raise NotReady(Ended("failed", "Ray start-up", broken.reason, broken.nodes))
+                cause = "Ray start-up" if broken.cause == "node failure" else broken.cause
+                raise NotReady(Ended("failed", cause, broken.reason, broken.nodes))
             if time.monotonic() > deadline:
                 missing = [n for r, n in enumerate(self.names) if r and f"joined.{r}" not in self.meeting.names()]
                 late = ", ".join(missing) if ray.joined() else self.here.node
@@ -89,17 +92,24 @@ class Leader:
             time.sleep(_POLL_SECONDS)
         return answer
 
-    def _fault(self, ray: RayNode | None, settle: bool) -> Ended | None:
+    def _fault(self, ray: RayNode | None, settle: bool, kills: int = 0) -> Ended | None:
         deadline = time.monotonic() + (_SETTLE_SECONDS if settle and ray is not None else 0.0)
         while True:
             for failure in self.meeting.failures():
                 return Ended("failed", failure["cause"], failure["reason"], (failure["node"],))
-            if ray is not None and ray.ended():
-                report = _report(ray, self.here)
+            killed = memory.kills() - kills if settle else 0
+            if killed > 0 or (ray is not None and ray.ended()):
+                report = _starved(killed, self.here) if killed > 0 or ray is None else _report(ray, self.here)
                 return Ended("failed", report["cause"], report["reason"], (self.here.node,))
             if time.monotonic() >= deadline:
                 return None
             time.sleep(_POLL_SECONDS)
+
+
+def _starved(killed: int, here: Allocation) -> dict[str, Any]:
+    cause = "out of host memory"
+    what = "a process" if killed == 1 else f"{killed} processes"
+    return {"node": here.node, "cause": cause, "reason": f"{cause}: the kernel killed {what} of the job on {here.node}"}
 
 
 def _report(ray: RayNode, here: Allocation) -> dict[str, Any]:
@@ -154,8 +164,12 @@ def _take_part(
         spec, attempt, temp=temp, own=own, cpus=here.cpus, rank=here.rank, head=str(head["address"])
     )  # fmt: skip
     told = False
+    kills = memory.kills()
     try:
         while not over():
+            if (killed := memory.kills() - kills) > 0:
+                meeting.say(f"failed.{here.rank}", _starved(killed, here))
+                return 0 if _wait(over, 2 * _LEAVE_SECONDS) else 1
             if not told and ray.joined():
                 meeting.say(f"joined.{here.rank}")
                 told = True
