@@ -162,7 +162,7 @@ def plan(name: str, extra: Sequence[str] = ()) -> str:
     world = StoreWorld(study, store, project, launch.Local(store, place, project, detached=True, trainer=""))
     view = None
     if (place / "journal.log").exists():
-        view = Controller(study, Journal(study, place / "journal.log"), world).view()
+        view = Controller(study, Journal(study, place / "journal.log", reading=True), world).view()
     return text.plan(study, world.hours((*study.overrides, "baseline=mean", f"seed={study.rules.seeds.first}")), view)
 
 

@@ -33,14 +33,19 @@ FINALISTS, WINNER, OVER, NOTE = "finalists", "winner", "over", "note"
 class Journal:
     """One open study."""
 
-    def __init__(self, study: Study, path: Path) -> None:
+    def __init__(self, study: Study, path: Path, *, reading: bool = False) -> None:
+        """Opens the study, or begins it. `reading` changes nothing: for who does not hold the study's lock.
+
+        Raises: HarnessError where the study file asks for another study than the one that began.
+        """
         import optuna
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _mend(path)
+        if not reading:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _mend(path)
         self._spec = study
         directions = [optuna.study.StudyDirection.MAXIMIZE] * (2 if study.rules.objective.multi else 1)
         storage = JournalStorage(JournalFileBackend(str(path)))
@@ -48,6 +53,8 @@ class Journal:
             storage=storage, study_name=study.name, directions=directions, load_if_exists=True
         )
         known = self.get(DEFINITION)
+        if reading:
+            return
         if known is None:
             self.set(DEFINITION, dict(study.definition))
         elif known != _plain(study.definition):
@@ -56,6 +63,18 @@ class Journal:
                 f"{study.file.name}: {', '.join(changed)} changed since the study began, so its trials no longer"
                 f" compare: give the file another name, or move {path.parent} away"
             )
+
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Gives trials their values whose asker died between asking and that; the proposal is in the journal."""
+        import optuna
+
+        for found in self._study.get_trials(deepcopy=False):
+            if found.state.name == "RUNNING" and set(found.params) != set(self._spec.space.keys):
+                live = optuna.trial.Trial(self._study, found._trial_id)
+                for axis in self._spec.space.axes:
+                    _suggest(live, axis)
 
     # ---- what is known
 
@@ -69,7 +88,10 @@ class Journal:
 
     def trials(self) -> list[FrozenTrial]:
         """All trials that were asked for, those still waiting to be taken up left out."""
-        return [t for t in self._study.get_trials(deepcopy=False) if t.state.name != "WAITING"]
+        keys = set(self._spec.space.keys)
+        return [
+            t for t in self._study.get_trials(deepcopy=False) if t.state.name != "WAITING" and set(t.params) == keys
+        ]
 
     def waiting(self) -> bool:
         """Whether a proposal was written whose asker died before it was taken up."""
@@ -212,6 +234,15 @@ def distribution(axis: Axis) -> BaseDistribution:
     if axis.kind == "int":
         return distributions.IntDistribution(int(axis.low), int(axis.high), log=axis.log, step=int(axis.step or 1))
     return distributions.FloatDistribution(axis.low, axis.high, log=axis.log, step=axis.step)
+
+
+def _suggest(live: optuna.trial.Trial, axis: Axis) -> None:
+    if axis.kind == "categorical":
+        live.suggest_categorical(axis.key, axis.choices)
+    elif axis.kind == "int":
+        live.suggest_int(axis.key, int(axis.low), int(axis.high), log=axis.log, step=int(axis.step or 1))
+    else:
+        live.suggest_float(axis.key, axis.low, axis.high, log=axis.log, step=axis.step)
 
 
 def _mend(path: Path) -> None:

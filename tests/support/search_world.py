@@ -115,7 +115,7 @@ class World:
                 run.step += 1
                 rank, seed = self.rank(run), self.seed_of(run)
                 if run.step == 3 and run.failures < self.fails(rank, seed):
-                    run.state, run.failures, run.reason = "failed", run.failures + 1, "loss is nan"
+                    run.state, run.step, run.failures, run.reason = "failed", 0, run.failures + 1, "loss is nan"
                 elif run.step >= STEPS:
                     run.state = "done"
 
@@ -147,7 +147,7 @@ class World:
             measure = replace(measure, health=alarm)
         hours = self.hours_a_step * found.step
         return Look(
-            found.state, found.step, STEPS, found.failures, found.attempts if found.state == "stopped" else 0,
+            found.state, found.step, STEPS, found.failures, found.attempts if found.state in ("stopped", "lost") else 0,
             found.reason, hours, measure,
         )  # fmt: skip
 
