@@ -130,6 +130,11 @@ def varying(runs: Sequence[Run]) -> dict[str, list[str]]:
     return {key: values for key, values in table.items() if len(set(values)) > 1}
 
 
+def decides(key: str) -> bool:
+    """Whether a config key makes another arm: not a seed, a path, a name of the run, or where it ran."""
+    return not _INCIDENTAL.search(key)
+
+
 def model_name(run: Run) -> str | None:
     """The model with its size, `tiny (0.3M)`; the size is left out where the name already says it."""
     name, size = run.get("model.name", None), run.get("model.parameters", None)
@@ -155,7 +160,7 @@ def baseline_name(run: Run) -> str | None:
 
 
 def _varying(runs: Sequence[Run]) -> list[str]:
-    return [key for key in varying(runs) if not _INCIDENTAL.search(key)]
+    return [key for key in varying(runs) if decides(key)]
 
 
 def _keys(runs: Sequence[Run], names: Sequence[str]) -> list[str]:

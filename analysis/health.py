@@ -2,14 +2,16 @@
 too.
 
 A curve is smoothed by a running median of 5 points and compared with its own early level, the median of its
-first tenth (at least 5 points), so that one set of rules serves models whose entropies differ tenfold.
+first tenth (at least 5 points), so that one set of rules serves models whose entropies differ tenfold. "On
+end" is 5 points or 2 % of the curve, whichever is more.
 
     collapsed  the smoothed curve lies at or below 0.2 of the early level, or at or below 0.05 nats and half
-               of the early level, for 5 points on end
-    exploded   it lies at or above 3 times the early level for 5 points on end
+               of the early level, on end
+    exploded   it lies at or above 3 times the early level on end
     falling    it lost 30 % over the latest quarter (at least 10 points; fitted in logarithms) and lies below
-               0.7 of the early level
-    rising     it grew by half over the latest quarter and lies above 1.5 times the early level
+               0.7 of the early level; or it lies at or below half of the early level on end and still does
+    rising     it grew by half over the latest quarter and lies above 1.5 times the early level; or it lies at
+               or above twice the early level on end and still does
     diverged   the last value is NaN or infinite
     short      fewer than 10 finite values: no judgement
 """
@@ -17,7 +19,7 @@ first tenth (at least 5 points), so that one set of rules serves models whose en
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,6 +54,10 @@ class Rules:
     """Falling if at least this share was lost over the window."""
     rise: float = 0.5
     """Rising if it grew by at least this share over the window."""
+    low: float = 0.5
+    """Falling too if it stays at or below this share of the early level."""
+    high: float = 2.0
+    """Rising too if it stays at or above this multiple of the early level."""
     shortest: int = 10
     """Finite values below which nothing is judged."""
 
@@ -105,7 +111,7 @@ class Health:
             levels = f"early {self.early:.3g}, last {self.last:.3g} nats"
             return f"{self.verdict} from step {self.began} ({levels}{end})"
         if self.verdict in ("falling", "rising"):
-            return f"{self.verdict} since step {self.began} ({self.change:+.0%} over the latest quarter)"
+            return f"{self.verdict} since step {self.began} (early {self.early:.3g}, last {self.last:.3g} nats)"
         return f"steady (early {self.early:.3g}, last {self.last:.3g} nats)"
 
 
@@ -146,6 +152,10 @@ def judge(steps: ArrayLike, entropy: ArrayLike, rules: Rules | None = None) -> H
         verdict, began = "falling", window
     elif change >= rules.rise and smooth[-1] > (1 + rules.rise) * early:
         verdict, began = "rising", window
+    elif (start := _lasting(smooth <= rules.low * early, rules)) is not None:
+        verdict, began = "falling", int(at[start])
+    elif (start := _lasting(smooth >= rules.high * early, rules)) is not None:
+        verdict, began = "rising", int(at[start])
     spikes = tuple(int(step) for step in at[raw >= rules.explosion * early]) if early > 0 else ()
     return Health(
         verdict=verdict,
@@ -172,13 +182,23 @@ def _sustained(at: NDArray[np.int64], smooth: Floats, early: float, rules: Rules
     low = max(rules.collapse * early, min(rules.floor, 0.5 * early))
     events: list[tuple[bool, int, Verdict]] = []
     for verdict, outside in (("collapsed", smooth <= low), ("exploded", smooth >= rules.explosion * early)):
-        start = first_run(outside, max(rules.hold, round(len(smooth) * rules.hold_share)))
+        start = first_run(outside, _hold(smooth, rules))
         if start is not None:
             events.append((not bool(outside[-1]), int(at[start]), verdict))  # type: ignore[arg-type]
     if not events:
         return None
     over, began, verdict = min(events)
     return verdict, began, not over
+
+
+def _lasting(outside: NDArray[np.bool_], rules: Rules) -> int | None:
+    """Index from which the curve has been outside until its end, if that is long enough."""
+    start = 0 if outside.all() else len(outside) - int(np.argmin(outside[::-1]))
+    return start if len(outside) - start >= _hold(outside, rules) else None
+
+
+def _hold(curve: NDArray[Any], rules: Rules) -> int:
+    return max(rules.hold, round(len(curve) * rules.hold_share))
 
 
 def first_run(true: NDArray[np.bool_], length: int) -> int | None:

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from analysis import tables
-from analysis.arms import varying
+from analysis.arms import decides, varying
 from analysis.health import Health
 from analysis.report.markup import badge, items, swatch, table, text
 from analysis.results import Results
@@ -66,7 +66,8 @@ def runs(study: Study, health: Mapping[str, Health], folder: Path) -> str:
 
 def configs(study: Study) -> str:
     """Every config key on which the runs differ, but for names and times of the runs themselves."""
-    found = {key: values for key, values in varying(study.runs).items() if not key.startswith("provenance.")}
+    values_of = varying(study.runs)
+    found = {key: values_of[key] for key in values_of if decides(key) or not key.startswith(("provenance.", "verl."))}
     if not found:
         return '<div class="card"><p class="caption">The runs do not differ in their configs.</p></div>'
     rows = []

@@ -66,6 +66,15 @@ def test_slopes_warn_before_the_levels_do():
     assert not rising.alarming
 
 
+def test_a_slow_decline_is_falling_once_half_is_lost():
+    found = judge(STEPS, np.linspace(1.0, 0.42, 200))
+    assert (found.verdict, found.alarming) == ("falling", False)
+    assert abs(found.began - 177) <= 2  # where a line from 1.0 to 0.42 reaches half of its early level of 0.97
+    back = judge(STEPS, np.concatenate((np.linspace(1.0, 0.4, 100), np.linspace(0.4, 0.9, 100))))
+    assert back.verdict == "steady"
+    assert judge(STEPS, np.linspace(0.5, 1.4, 200)).verdict == "rising"
+
+
 def test_the_floor_does_not_condemn_a_model_that_was_always_low():
     assert judge(STEPS, noisy(np.full(200, 0.06))).verdict == "steady"
     assert judge(STEPS, np.where(STEPS < 100, 0.12, 0.045)).verdict == "collapsed"
