@@ -37,6 +37,15 @@ logger = logging.getLogger(__name__)
 NAME = "harness"
 """The value of `trainer.v1.trainer_mode`."""
 
+BATCHED = "harness.trainer.cpu.batched.BatchedAgentLoopManager"
+"""`rollout.agent.agent_loop_manager_class` of CPU mode (`cpu.batched.PATH`, named here without importing it)."""
+
+ROW_COLUMNS = ("input_ids", "position_ids", "loss_mask", "response_mask", "prompts", "responses")
+"""What workers read of a row as the rollout writes it."""
+
+ADDED_COLUMNS = ("old_log_probs", "ref_log_prob", "advantages")
+"""What a step computes before the update."""
+
 
 class StepLogger:
     """Stands where verl keeps its `Tracking`: logs, then lets the trainer finish the step."""
@@ -77,6 +86,7 @@ class RecordingTrainer(PPOTrainerSync):
         self._uid_step, self._uid_position = -1, 0
         self._evaluated: list[pa.Table] = []
         self._save_due = False
+        self.worker_columns = worker_columns(config)
         super().__init__(config)
 
     # ---- order and identity ------------------------------------------------------------------------------------
@@ -167,6 +177,24 @@ class RecordingTrainer(PPOTrainerSync):
             logger.warning("asked to stop by %s: ending after step %d", self.settings.stop_file, step)
             self.total_training_steps = step
 
+    # ---- what travels to the training workers ------------------------------------------------------------------
+
+    def _compute_old_log_prob(self, batch: Any, metrics: dict) -> Any:
+        return super()._compute_old_log_prob(self._lightened(batch), metrics)
+
+    def _compute_ref_log_prob(self, batch: Any, metrics: dict) -> Any:
+        return super()._compute_ref_log_prob(self._lightened(batch), metrics)
+
+    def _update_actor(self, batch: Any, metrics: dict) -> Any:
+        return super()._update_actor(self._lightened(batch), metrics)
+
+    def _lightened(self, batch: Any) -> Any:
+        """The same rows, for which workers fetch only the columns that they read. CPU mode, where columns are known."""
+        if self.worker_columns:
+            known = ROW_COLUMNS if batch.fields is None else batch.fields
+            batch.fields = [name for name in self.worker_columns if name in known]
+        return batch
+
     # ---- evaluation --------------------------------------------------------------------------------------------
 
     def _validate(self) -> dict[str, Any]:
@@ -214,8 +242,22 @@ class RecordingTrainer(PPOTrainerSync):
             self.config.trainer.max_critic_ckpt_to_keep = None
         super()._save_checkpoint()
         checkpoints.seal(self.checkpoint_root, self.global_steps)
-        checkpoints.prune(self.checkpoint_root, self.keep_checkpoints)
+        policy = Policy(self.keep_checkpoints or 1, self.settings.keep_best, self.settings.keep_every)
+        checkpoints.prune(self.checkpoint_root, self.keep_checkpoints, policy)
         self._save_due = False
+
+
+def worker_columns(config: DictConfig) -> tuple[str, ...]:
+    """Columns that a training worker reads, in the order in which steps add them; empty where that is not known.
+
+    verl sends all of a row to the workers, each row's columns one by one; with responses of a few tokens that is a
+    good part of a step. Known for text and FSDP without rollout correction (verl/workers/engine/fsdp, workers/utils).
+    """
+    rollout = config.actor_rollout_ref.rollout
+    corrected = OmegaConf.select(config, "algorithm.rollout_correction.rollout_is")
+    if rollout.agent.get("agent_loop_manager_class") != BATCHED or corrected:
+        return ()
+    return ROW_COLUMNS + ADDED_COLUMNS
 
 
 def _quantile_level(config: DictConfig, settings: TrainerSettings) -> float:
