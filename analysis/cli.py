@@ -28,10 +28,26 @@ def parser() -> argparse.ArgumentParser:
     add_source(page)
     report.add(page)
 
+    searched = verbs.add_parser("search", help="write the page of a K search to reports/")
+    _search_arguments(searched)
+
     review = verbs.add_parser("notebook", help="run notebooks/review.ipynb on a sweep into reports/")
     add_source(review)
     notebook.add(review)
     return top
+
+
+def _search_arguments(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("study", metavar="STUDY", help="a file of sweeps/search")
+    verb.add_argument("--out", metavar="FOLDER", help="where to write (default: reports/STUDY)")
+    verb.add_argument("--no-figures", action="store_true", help="leave out the PDF, SVG and PNG files")
+    verb.set_defaults(act=_search)
+
+
+def _search(options: argparse.Namespace) -> int:
+    from analysis.report import searched
+
+    return searched.act(options)
 
 
 def add_source(verb: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness import claim, freeze
 from harness.compose import compose, project_folder
@@ -18,10 +19,14 @@ from harness.search import launch, narrow, text
 from harness.search import study as studies
 from harness.search.controller import Controller
 from harness.search.journal import Journal
+from harness.search.state import View
 from harness.search.study import Study
 from harness.search.world import StoreWorld
 from harness.store import Store
 from harness.supervise import StopRequest
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
 
 EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 FOLDER = "_studies"
@@ -158,12 +163,28 @@ def plan(name: str, extra: Sequence[str] = ()) -> str:
     """What a study would do and may cost, and where it stands; changes nothing."""
     study, project = studies.load(name, extra), project_folder()
     store = Store.default(project)
-    place = folder(store, study.name)
-    world = StoreWorld(study, store, project, launch.Local(store, place, project, detached=True, trainer=""))
-    view = None
-    if (place / "journal.log").exists():
-        view = Controller(study, Journal(study, place / "journal.log", reading=True), world).view()
+    world = _onlooker(study, store, project)
+    begun = (folder(store, study.name) / "journal.log").exists()
+    view = look(name, extra)[1] if begun else None
     return text.plan(study, world.hours((*study.overrides, "baseline=mean", f"seed={study.rules.seeds.first}")), view)
+
+
+def look(name: str, extra: Sequence[str] = ()) -> tuple[Study, View, list[FrozenTrial]]:
+    """(the study, where it stands, Optuna's own trials), for who only reads. Raises: HarnessError before it began."""
+    study, project = studies.load(name, extra), project_folder()
+    store = Store.default(project)
+    path = folder(store, study.name) / "journal.log"
+    if not path.exists():
+        raise HarnessError(
+            f"study {study.name} has not begun in {store.root}: run `harness ksearch {study.name}` first"
+        )
+    journal = Journal(study, path, reading=True)
+    return study, Controller(study, journal, _onlooker(study, store, project)).view(), journal.trials()
+
+
+def _onlooker(study: Study, store: Store, project: Path) -> StoreWorld:
+    place = folder(store, study.name)
+    return StoreWorld(study, store, project, launch.Local(store, place, project, detached=True, trainer=""))
 
 
 def _report(study: Study, store: Store, project: Path) -> None:

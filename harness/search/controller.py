@@ -135,7 +135,7 @@ class Controller:
         overrides = self.overrides(to, seed)
         run = self._world.identify(overrides)
         look = self._world.look([run])[run]
-        if look.state == "done":
+        if look.state == "done" and run not in self.known():  # trained before the study asked for it
             self._journal.set(names.ADOPTED, [*self._journal.get(names.ADOPTED, ()), run])
         if isinstance(to, int):
             trial = next(t for t in self._journal.trials() if t.number == to)

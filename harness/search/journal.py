@@ -156,7 +156,8 @@ class Journal:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             memory.add_trials([t for t in self.trials() if t.state.name != "FAIL"])
-        return dict(memory.ask(self._distributions()).params)
+        drawn = dict(memory.ask(self._distributions()).params)
+        return {axis.key: axis.snapped(drawn[axis.key]) for axis in self._spec.space.axes}
 
     def _sampler(self) -> optuna.samplers.BaseSampler:
         import optuna

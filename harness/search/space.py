@@ -43,6 +43,13 @@ class Axis:
         count = int(quantile.exact((self.high - self.low) / self.step + 1e-9, "step"))
         return tuple(round(self.low + i * self.step, 12) for i in range(count + 1))
 
+    def snapped(self, value: Value) -> Value:
+        """The value of the axis nearest to this one: what a sampler draws differs in the last digit."""
+        values = self.values()
+        if self.kind == "categorical" or values is None:
+            return value
+        return min(values, key=lambda known: abs(float(known) - float(value)))
+
 
 @dataclass(frozen=True, slots=True)
 class Space:

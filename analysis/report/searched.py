@@ -1,0 +1,209 @@
+"""The page of a K search: `python -m analysis search STUDY` writes reports/<study>/index.html."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import math
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis import searching
+from analysis import study as studies
+from analysis.figures import curves, searched
+from analysis.report import cards, sections
+from analysis.report.build import save_figures
+from analysis.report.cards import Card
+from analysis.report.command import default_folder
+from analysis.report.markup import badge, items, table, text
+from analysis.report.page import Section, render
+from analysis.searching import Row, Verdict
+from harness import files, quantile
+from harness.search import space
+from harness.search.state import View
+from harness.search.study import Study
+
+if TYPE_CHECKING:
+    from analysis.bootstrap import Interval
+
+log = logging.getLogger(__name__)
+_KIND = {"complete": "good", "pruned": "warn", "failed": "bad"}
+
+
+def act(options: argparse.Namespace) -> int:
+    """Reads the study's journal and runs, writes the page and prints its path."""
+    from harness.search.command import look
+
+    study, view, trials = look(options.study)
+    out = Path(options.out) if options.out else default_folder(study.name)
+    sys.stdout.write(f"{write(study, view, trials, out, figures=not options.no_figures)}\n")
+    return 0
+
+
+def write(study: Study, view: View, trials: Sequence[object], folder: Path, *, figures: bool = True) -> Path:
+    """Writes the page; returns its path.
+
+    Args:
+        trials: Optuna's own, for the importance of axes.
+    """
+    rows, found, spent = searching.rows(study, view), searching.verdict(study, view), searching.hours(view)
+    drawn = [cards.build(f"Trials over {key}", lambda key=key: searched.over_axis(study, view, rows, key))  # type: ignore[misc]
+             for key in study.space.keys]  # fmt: skip
+    training, runs_part = _training(view)
+    now = datetime.now(UTC)
+    parts = [
+        Section(anchor="summary", title="Summary", body=_summary(study, view, rows, found, spent)),
+        Section(anchor="trials", title="Trials", body=_trials(study, rows, view)),
+        Section(anchor="space", title="What was searched", body=_cards(drawn) + _importance(study, trials)),
+        Section(anchor="ended", title="Pruned and failed", body=_ended(study, view)),
+        Section(anchor="training", title="Training", body=_cards(training)),
+        *runs_part,
+    ]
+    facts = [
+        ("trials", str(len(view.trials))), ("runs", str(len(view.everything()))), ("sampler", study.sampler()),
+        ("GPU-hours", f"{spent.spent:.3g}"), ("saved by pruning", f"{spent.saved:.3g}"),
+        ("budget", f"{study.rules.budget.runs} runs"),
+    ]  # fmt: skip
+    every = [*drawn, *training]
+    page = render(f"{study.name}, K search", facts, parts, cards.data(every), f"Written {now:%Y-%m-%d %H:%M} UTC.")
+    path = folder / "index.html"
+    files.write_text(path, page)
+    if figures:
+        save_figures(every, folder / "figures")
+    return path
+
+
+def _summary(study: Study, view: View, rows: Sequence[Row], found: Verdict | None, spent: searching.Hours) -> str:
+    lines = []
+    if found is None:
+        lines.append(f"No winner yet: {text(view.over or 'the study is under way')}.")
+    else:
+        lines.append(f"Winner: <b>{text(study.space.name(found.trial.cell))}</b>.{_level(study, found)}")
+        if found.interval is not None:
+            lines.append(
+                f"On {_seeds(found.interval.seeds)} that no choice of a finalist was made by: pass@1"
+                f" <b>{_points(found.interval)}</b> on the validation set."
+            )
+        for name, gap, own in found.against:
+            d = gap.interval
+            sure = "" if gap.method_level else " These runs only: below three seeds nothing follows about the method."
+            zero = (
+                "The interval excludes no difference." if d.low > 0 or d.high < 0 else "It may be no difference at all."
+            )
+            lines.append(
+                f"{100 * d.estimate:+.2f} points [{100 * d.low:+.2f}, {100 * d.high:+.2f}] against {text(name)}"
+                f" ({_points(own)}). {zero}{sure}"
+            )
+    lines.append(
+        f"{spent.spent:.3g} GPU-hours spent (hours of the machine where a run takes no GPU), about {spent.saved:.3g}"
+        f" saved by pruning; {spent.adopted} runs were in the store already."
+    )
+    held = searching.finished(view.groups.get("held-out", ()), study)
+    if held and found is not None:
+        values = [100 * r.look.measure.value(study.rules.objective.last) for r in held]
+        lines.append(f"Held-out benchmarks, the winner alone: {', '.join(f'{v:.2f} %' for v in values)}.")
+    lines.append(
+        "K was chosen on the validation set: the numbers of this page are not those to report for a benchmark."
+    )
+    asked = f'<p class="question">{text(study.question)}</p>' if study.question else ""
+    return f'<div class="card summary">{asked}{items(lines)}</div>'
+
+
+def _level(study: Study, found: Verdict) -> str:
+    rank = found.trial.cell.get(space.RANK)
+    if rank is None:
+        return ""
+    K = quantile.short_level(int(rank), study.space.group_size)
+    return f" Every K of this interval is the same experiment; write K = {K}."
+
+
+def _trials(study: Study, rows: Sequence[Row], view: View) -> str:
+    head = ("trial", "what", "state", "seeds", "pass@1 (%)", "95 % interval", "entropy", "hours", "note")
+    body = []
+    for row in rows:
+        trial, found = row.trial, row.interval
+        broken = [key for key, value in trial.constraints.items() if value > 0]
+        state = (
+            badge("winner", "good") if trial.number == view.winner else badge(trial.status, _KIND.get(trial.status, ""))
+        )
+        note = trial.reason or (f"outside: {', '.join(broken)}" if broken else "")
+        value = (
+            f"{100 * found.estimate:.2f}"
+            if found
+            else f"({100 * row.partial:.2f})"
+            if math.isfinite(row.partial)
+            else ""
+        )
+        span = f"{100 * found.low:.1f} to {100 * found.high:.1f}" if found else ""
+        entropy = f"{row.entropy:.3g}" if math.isfinite(row.entropy) else ""
+        body.append(
+            (str(trial.number), text(study.space.name(trial.cell)), state, str(row.seeds), value, span, entropy,
+             f"{row.hours:.3g}", text(note))
+        )  # fmt: skip
+    note = (
+        '<p class="caption">Search seeds only; in brackets what a run had when it was ended. Intervals over seeds and'
+        " problems, below three seeds over problems only.</p>"
+    )
+    return f'<div class="card">{table(head, body, numbers=(0, 3, 4, 6, 7))}{note}</div>'
+
+
+def _ended(study: Study, view: View) -> str:
+    lines = [
+        f"trial {t.number}, {text(study.space.name(t.cell))}: {text(t.status)}, {text(t.reason)}"
+        for t in view.trials if t.status in ("pruned", "failed")
+    ]  # fmt: skip
+    why = (
+        "Pruning: Wilcoxon's signed-rank test on per-problem outcomes against the best trial at the same evaluations,"
+        " and a deficit beyond what seeds make; or an entropy curve that collapsed or exploded."
+    )
+    return f'<div class="card">{items(lines) or "<p>None.</p>"}<p class="caption">{why}</p></div>'
+
+
+def _importance(study: Study, trials: Sequence[object]) -> str:
+    shares = searching.importance(study, trials)
+    if not shares:
+        return ""
+    rows = [(f"<code>{text(key)}</code>", f"{100 * value:.0f} %") for key, value in shares.items()]
+    note = '<p class="caption">Share of the variation in pass@1 by axis (PED-ANOVA over the told trials).</p>'
+    return f'<div class="card"><h3>Importance</h3>{table(("axis", "share"), rows, numbers=(1,))}{note}</div>'
+
+
+def _training(view: View) -> tuple[list[Card], list[Section]]:
+    """Curves, health and provenance of the study's runs, from the sweep report's own parts."""
+    from analysis.sources import loading
+    from analysis.sources.store import load_run
+
+    root = loading.default_root()
+    runs = [
+        load_run(root / r.run, history="harness") for r in view.everything() if (root / r.run / "spec.json").exists()
+    ]
+    if not runs:
+        return [], []
+    study = studies.of(runs)
+    health = {run.id: verdict for run in study.runs if (verdict := studies.health_of(run)) is not None}
+    drawn = [
+        cards.build("Entropy, accuracy and length over training", lambda: curves.entropy(study)),
+        cards.build("pass@k over training", lambda: curves.pass_at_k(study, study.ks)),
+        cards.build("Zero-advantage ratio", lambda: curves.zero_share(study)),
+    ]
+    now = datetime.now(UTC)
+    return drawn, [
+        Section(anchor="runs", title="Runs and their health", body=sections.runs(study, health, root)),
+        Section(anchor="provenance", title="Provenance", body=sections.provenance(study, None, now)),
+    ]
+
+
+def _cards(drawn: Sequence[Card]) -> str:
+    absent = [card for card in drawn if card.chart is None]
+    return "".join(cards.html(card.chart) for card in drawn if card.chart is not None) + cards.absent(absent)
+
+
+def _points(interval: Interval) -> str:
+    return f"{100 * interval.estimate:.2f} % [{100 * interval.low:.2f}, {100 * interval.high:.2f}]"
+
+
+def _seeds(count: int) -> str:
+    return f"{count} fresh seed" + "s" * (count != 1)
