@@ -127,7 +127,7 @@ def check_writable(root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
         probe = root / ".probe"
         files.write_text(probe, "")
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another submitter may have been faster
         free = shutil.disk_usage(root).free / 2**30
     except OSError as error:
         raise HarnessError(f"{root}: cannot be written ({error.strerror}); {remedy}") from None
