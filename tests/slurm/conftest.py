@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from harness.freeze import TRAINER
 from tests.slurm.cluster import Cluster, missing
-from tests.slurm.lab import Lab
+from tests.slurm.lab import Lab, wait
 
 NODES = 8
 """Cheap ones: a slurmd each. Every test that breaks something breaks its own."""
@@ -43,20 +44,31 @@ def slurm_lab(slurm_cluster, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def verl_runs(slurm_lab):
-    """(run, job) of two real trainings: one on one node, one on two. They take minutes, so they begin early."""
+    """(run, job) of two real trainings. They take minutes, so they begin early.
+
+    The first runs on one node and is told to stop after a step, as SLURM does ahead of a time limit; a real one cannot
+    be shorter than the start of verl on a busy machine. The second runs on two nodes.
+    """
     small = ("evaluation.samples=2", "evaluation.k=[1]", "recipe.prompts_per_step=4", "recipe.mini_batch=4")
     micro = ("actor.ppo_micro_batch_size_per_gpu", "rollout.log_prob_micro_batch_size_per_gpu")
-    more = {"trainer": TRAINER, "steps": 4, "cpus": 4, "memory_gb": 16, "grace_seconds": 300.0, "signal_seconds": 600}
+    more = {"trainer": TRAINER, "steps": 6, "cpus": 4, "memory_gb": 16, "grace_seconds": 300.0, "signal_seconds": 600}
     more |= {"exclude": slurm_lab.elsewhere("node1", "node2", "node3"), "setup": ["renice -n 5 $$ >/dev/null"]}
     runs = [
         slurm_lab.run(
             overrides=(*small, *(f"verl.actor_rollout_ref.{key}={64 // nodes}" for key in micro),
-                       f"model.resources.nodes={nodes}", "save_every=3", "evaluation.every=4"),
+                       f"model.resources.nodes={nodes}", "save_every=4", "evaluation.every=6"),
             **more,
         )
         for nodes in (1, 2)
     ]  # fmt: skip
     jobs = slurm_lab.submit(*runs)
+    first = runs[0]
+
+    def tell() -> None:
+        wait(lambda: slurm_lab.step(first) >= 1, 900)
+        slurm_lab.cluster.run("scancel", "--signal=USR2", jobs[first])
+
+    threading.Thread(target=tell, daemon=True).start()
     return [(run, jobs[run]) for run in runs]
 
 

@@ -145,7 +145,7 @@ def test_two_users_submit_the_same_sweep_at_once(study):
     python = _python_of_nobody()
     both = [sweep.submit(), sweep.submit(python, **NOBODY) if python else sweep.submit()]
     told = [process.communicate(timeout=180)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], told
+    assert [process.returncode for process in both] == [0, 0], "\n".join(told)
     sweep.finished(4)
     if python is None:
         pytest.skip("both submitters were one user: no Python here that another user can run")

@@ -11,6 +11,7 @@ from tests.slurm.lab import wait
 pytestmark = pytest.mark.slow
 
 PATIENCE = 500.0
+STEPS = 6
 
 
 def rows(lab, run, kind, step):
@@ -24,25 +25,21 @@ def metrics(lab, run):
 def complete(lab, run):
     """Done, and every step recorded once."""
     wait(lambda: lab.done(run), PATIENCE, lambda: lab.trouble(run))
-    assert [line["step"] for line in metrics(lab, run)] == [0, 1, 2, 3, 4]
-    assert all(len(rows(lab, run, "train", step)) == 4 * 16 for step in (1, 2, 3, 4))
-    assert files.read_json(lab.store.folder(run) / "done.json")["evaluations"] == [0, 4]
+    assert [line["step"] for line in metrics(lab, run)] == list(range(STEPS + 1))
+    assert all(len(rows(lab, run, "train", step)) == 4 * 16 for step in range(1, STEPS + 1))
+    assert files.read_json(lab.store.folder(run) / "done.json")["evaluations"] == [0, STEPS]
     wait(lambda: not lab.marked(run), 30)
 
 
 def test_one_node_saves_when_told_and_goes_on_in_the_same_wandb_run(slurm_lab, verl_runs):
     run, job = verl_runs[0]
-    wait(lambda: slurm_lab.step(run) >= 1, PATIENCE, lambda: slurm_lab.trouble(run))
-    # What SLURM sends ahead of a time limit, which cannot be shorter than the start of verl on a busy machine.
-    slurm_lab.cluster.run("scancel", "--signal=USR2", job)
-    wait(lambda: slurm_lab.events(run, "requeued"), PATIENCE, lambda: slurm_lab.trouble(run))
-    told = slurm_lab.store.attempts(run)[0]
-    assert told["outcome"] == "stopped"
-    assert 1 <= told["step"] < 4
-    assert slurm_lab.store.checkpoint(run) == told["step"], "saved at the end of its step"
     complete(slurm_lab, run)
-    assert [line["attempt"] for line in metrics(slurm_lab, run)] == [1] * (told["step"] + 1) + [2] * (4 - told["step"])
-    assert slurm_lab.store.attempts(run)[1]["from"] == told["step"]
+    told, last = slurm_lab.store.attempts(run)
+    assert (told["outcome"], told["job"], last["outcome"]) == ("stopped", job, "done")
+    assert 1 <= told["step"] < STEPS
+    assert last["from"] == told["step"], "saved at the end of its step"
+    attempts = [line["attempt"] for line in metrics(slurm_lab, run)]
+    assert attempts == [1] * (told["step"] + 1) + [2] * (STEPS - told["step"])
     wandb = sorted(path.name for path in slurm_lab.store.folder(run).glob("wandb/offline-run-*/run-*.wandb"))
     assert wandb == [f"run-{run}.wandb"] * 2
 
