@@ -9,7 +9,7 @@ PIP_ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help setup plan sweep status report notebook test test-fast test-gpu lint clean
+.PHONY: help setup plan sweep ksearch status report notebook test test-fast test-gpu lint clean
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ plan: $(STAMP)  ## what `make sweep` would do; changes nothing
 
 sweep: $(STAMP)  ## train what SWEEP asks for and write reports/SWEEP/index.html
 	@$(BIN)/python -m harness sweep $(SWEEP) $(ARGS)
+
+ksearch: $(STAMP)  ## find K: carry out the study STUDY and write reports/STUDY/index.html
+	@$(BIN)/python -m harness ksearch $(STUDY)
 
 status: $(STAMP)  ## the runs and how they get on
 	@$(BIN)/python -m harness status $(ARGS)
