@@ -91,6 +91,17 @@ def _eval(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _score(arguments: argparse.Namespace) -> int:
+    from harness.compose import project_folder
+    from harness.scoring.again import rescore
+    from harness.store import Store
+
+    store = Store.default(project_folder())
+    for result in rescore(store, store.find(arguments.run), arguments.step):
+        print(f"step {result.step}: {result.rows} responses judged again, {result.changed} changed")
+    return 0
+
+
 def _data(arguments: argparse.Namespace) -> int:
     from harness.compose import project_folder
     from harness.data import command
@@ -141,6 +152,7 @@ VERBS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "replay": (_replay, "what other K would have made of a finished run's rewards, without training"),
     "advise": (_advise, "the published rules of thumb for K, applied to a run"),
     "eval": (_eval, "evaluate a checkpoint again with more samples, merged by problem and seed"),
+    "score": (_score, "judge the kept responses of a run's evaluations again, without a model"),
     "data": (_data, "training and evaluation sets: prepare NAME [--from FILE], show NAME 3, list"),
 }
 
@@ -164,6 +176,8 @@ def parser() -> argparse.ArgumentParser:
     made["eval"].add_argument("--step", type=int, help="step of the checkpoint (default: the latest)")
     made["eval"].add_argument("--n", type=int, default=32, help="samples a problem and evaluation seed (default: 32)")
     made["eval"].add_argument("--seeds", type=int, default=1, help="evaluation seeds (default: 1)")
+    made["score"].add_argument("run", help="run id, or the first digits of it")
+    made["score"].add_argument("--step", type=int, nargs="*", default=[], help="only these steps (default: all)")
     _data_arguments(made["data"])
     from harness import steering
 

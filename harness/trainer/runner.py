@@ -120,6 +120,9 @@ def build_config(spec: Mapping[str, Any], attempt: Attempt, ray_temp: Path) -> D
         if config.trainer.v1.trainer_mode == STOCK_MODE:
             config.trainer.v1.trainer_mode = "harness"
         config.trainer.default_local_dir = str(attempt.run_dir / "checkpoints")
+        for kept in ("validation_data_dir", "rollout_data_dir"):  # a relative folder is the run's own
+            if config.trainer.get(kept):
+                config.trainer[kept] = str(attempt.run_dir / config.trainer[kept])
         config.trainer.resume_mode = "auto"
         rollout = config.actor_rollout_ref.rollout
         agent = rollout.agent
