@@ -73,6 +73,12 @@ def _why(arguments: argparse.Namespace) -> int:
     from harness.compose import project_folder
     from harness.store import Store
 
+def _upkeep(arguments: argparse.Namespace) -> int:
+    from harness import upkeep
+
+    return {"doctor": upkeep.doctor, "sync": upkeep.sync, "gc": upkeep.gc}[arguments.verb](arguments)
+
+
     store = Store.default(project_folder())
     a, b = (store.spec(store.find(prefix)) for prefix in (arguments.a, arguments.b))
     print(report_text.why(a, b))
@@ -152,6 +158,9 @@ VERBS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "replay": (_replay, "what other K would have made of a finished run's rewards, without training"),
     "advise": (_advise, "the published rules of thumb for K, applied to a run"),
     "eval": (_eval, "evaluate a checkpoint again with more samples, merged by problem and seed"),
+    "doctor": (_upkeep, "what would stop a run here, and the remedy: doctor model=tiny --job"),
+    "sync": (_upkeep, "upload the offline W&B runs, each once"),
+    "gc": (_upkeep, "what the store could do without; removes it with --yes"),
     "score": (_score, "judge the kept responses of a run's evaluations again, without a model"),
     "data": (_data, "training and evaluation sets: prepare NAME [--from FILE], show NAME 3, list"),
 }
@@ -179,7 +188,7 @@ def parser() -> argparse.ArgumentParser:
     made["score"].add_argument("run", help="run id, or the first digits of it")
     made["score"].add_argument("--step", type=int, nargs="*", default=[], help="only these steps (default: all)")
     _data_arguments(made["data"])
-    from harness import steering
+    from harness import steering, upkeep
 
     for name in ("status", "logs", "cancel", "retry"):
         steering.add_arguments(name, made[name])
@@ -188,7 +197,10 @@ def parser() -> argparse.ArgumentParser:
     made["ksearch"].add_argument("--no-report", action="store_true", help="leave out the report at the end")
     for name in ("replay", "advise"):
         made[name].add_argument("run", help="run id, or the first digits of it; best one of the mean baseline")
+    for name in ("doctor", "sync", "gc"):
+        upkeep.add_arguments(name, made[name])
     made["replay"].add_argument("--K", metavar="0.2,0.4", help="quantile levels (default: one of every rank)")
+    made["ksearch"].add_argument("overrides", nargs="*", metavar="key=value", help="of cluster and tracking alone")
     made["replay"].add_argument("--out", metavar="FOLDER", help="where to write (default: reports/replay/RUN)")
     made["replay"].add_argument("--no-figure", action="store_true", help="leave out the PDF, SVG and PNG")
     return root

@@ -228,6 +228,10 @@ class Settings:
     """Steps between two checkpoints; a killed run loses at most so many."""
     keep_checkpoints: int
     """How many of the latest checkpoints stay on disk."""
+    keep_best: bool = False
+    """The checkpoint with the best evaluated pass@1 stays too."""
+    keep_every: int | None = None
+    """And those at multiples of so many steps."""
     words: tuple[str, ...]
     """Words whose occurrences in responses are counted (the paper's anthropomorphic tokens)."""
     token_steps: tuple[int, ...]
@@ -247,6 +251,7 @@ class Settings:
         check(self.steps >= 1, "steps", self.steps, "at least 1")
         check(self.save_every >= 1, "save_every", self.save_every, "at least 1")
         check(self.keep_checkpoints >= 1, "keep_checkpoints", self.keep_checkpoints, "at least 1: runs resume from it")
+        check(self.keep_every is None or self.keep_every >= 1, "keep_every", self.keep_every, "at least 1 step")
         check_choice("platform", self.platform, ("cuda", "cpu"))
         buffer, longest = self.data.overlong_buffer, self.data.max_response_length
         check(

@@ -43,7 +43,8 @@ NOT_SCIENCE = (
     "actor_rollout_ref.rollout.val_kwargs.*", "data.seed", "*.data_loader_seed", "*.rollout.seed", "*.fsdp_config.seed",
     # how our trainer writes its records
     "harness.words", "harness.token_steps", "harness.pass_at", "harness.poll_interval", "harness.save_on_stop",
-    "harness.reference_K", "harness.stock_validation_metrics", "harness.trainer_in_driver", "harness.filter_rounds",
+    "harness.keep_*", "harness.reference_K", "harness.stock_validation_metrics", "harness.trainer_in_driver",
+    "harness.filter_rounds",
 )  # fmt: skip
 """Patterns of verl keys that do not decide a run's science. Whatever is not named here does."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 
@@ -47,10 +48,16 @@ def run(
         raise Unavailable(f"{command[0]} gave no answer in {timeout:g} s: the controller is busy; try again") from None
     if done.returncode == 0:
         return done.stdout
-    told = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+    told = _words(done.stderr or done.stdout) or f"exit code {done.returncode}"
     if is_outage(told):
         raise Unavailable(f"{command[0]}: {told}; SLURM's controller does not answer: try again later")
     raise Refused(f"{command[0]}: {told}")
+
+
+def _words(text: str) -> str:
+    """What a program of SLURM's says, in one line, without its own name before every sentence."""
+    lines = [re.sub(r"^\w+: (error: |fatal: )?", "", line.strip()) for line in text.splitlines()]
+    return "; ".join(" ".join(line.split()) for line in lines if line)
 
 
 def _misleading(name: str) -> bool:

@@ -75,11 +75,14 @@ class ArrayExecutor(submitit.SlurmExecutor):
         self._asked = asked
         self.update_parameters(**_parameters(asked, place, name, key))
 
-    def text(self, tasks: int) -> str:
-        """The whole batch script of an array of so many tasks."""
+    def text(self, tasks: int, lines: str = "") -> str:
+        """The whole batch script of an array of so many tasks; `lines` are its last ones, by default a run's."""
         self.parameters["map_count"] = tasks
         self.parameters["array_parallelism"] = self._asked.array_parallelism or tasks
-        return str(self._make_submission_file_text(_payload(self._asked, self.folder), ""))
+        lines = lines or payload(
+            self._asked, self.folder, module="harness.slurm.job", argument='"$run"', after="harness.slurm.after"
+        )
+        return str(self._make_submission_file_text(lines, ""))
 
 
 def write(root: Path, intended: submission.Submission, asked: Request) -> Path:
@@ -120,8 +123,12 @@ def _parameters(asked: Request, place: Path, name: str, key: str) -> dict[str, A
     }  # fmt: skip
 
 
-def _payload(asked: Request, place: Path) -> str:
-    """The script's last lines. One task a node runs one run's job; after a requeue nothing below it is reached."""
+def payload(asked: Request, place: Path, *, module: str, argument: str, after: str) -> str:
+    """The script's last lines: one task a node runs `module` on the frozen run of the task's index.
+
+    `argument` is what the module gets, in the shell's words; the module `after` runs behind it. Neither that nor the
+    exit is reached where the job puts itself back into the queue.
+    """
     log = f"{shlex.quote(str(place / 'logs'))}/%A_%a.${{SLURM_RESTART_COUNT:-0}}.%t.log"
     lines = [
         f"export HARNESS_SUBMISSION={place.name}",
@@ -130,9 +137,9 @@ def _payload(asked: Request, place: Path) -> str:
         'export PYTHONPATH="$HARNESS_SNAPSHOT${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1',
         f'run=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" {shlex.quote(str(place / "runs.txt"))})',
         'cd "$HARNESS_SNAPSHOT" || exit 2',
-        f'srun --kill-on-bad-exit=1 --unbuffered --output={log} {asked.python} -m harness.slurm.job "$run"',
+        f"srun --kill-on-bad-exit=1 --unbuffered --output={log} {asked.python} -m {module} {argument}",
         "code=$?",
-        f'{asked.python} -m harness.slurm.after "$run"',
+        *([f"{asked.python} -m {after} {argument}"] if after else []),
         "exit $code",
     ]
     return "\n".join(lines)

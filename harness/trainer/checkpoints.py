@@ -12,6 +12,7 @@ import re
 import shutil
 from pathlib import Path
 
+from harness import retention
 from harness.errors import HarnessError
 from harness.files import read_json, write_json, write_text
 
@@ -78,18 +79,20 @@ def repair(root: Path) -> int | None:
     return whole[-1]
 
 
-def prune(root: Path, keep: int | None) -> None:
+def prune(root: Path, keep: int | None, policy: retention.Policy | None = None) -> None:
     """Removes the oldest checkpoints beyond `keep`, and unsealed ones older than the newest sealed one.
 
     Args:
         keep: how many whole ones stay; None or 0 keeps all of those.
+        policy: what stays beside the last ones; the run's folder, with its scores, is the parent of `root`.
     """
     whole = [step for step in steps(root) if is_sealed(root, step)]
     if not whole:
         return
     gone = [step for step in steps(root) if step < whole[-1] and step not in whole]
     if keep:
-        gone += whole[:-keep]
+        stay = retention.also(root.parent, whole, policy) if policy else set()
+        gone += [step for step in whole[:-keep] if step not in stay]
     for step in gone:
         # The seal goes first: a checkpoint half removed must not look whole.
         (folder(root, step) / SEAL).unlink(missing_ok=True)

@@ -36,6 +36,10 @@ class TrainerSettings:
     """Seconds between looks at the transfer queue; verl waits 2."""
     save_on_stop: bool = True
     """Save a checkpoint when asked to stop."""
+    keep_best: bool = False
+    """The checkpoint with the best pass@1 stays, beside the last `trainer.max_actor_ckpt_to_keep`."""
+    keep_every: int | None = None
+    """So do those at multiples of so many steps."""
     deterministic_filter: bool = True
     """Dynamic sampling in rounds, ordered by uid, so that it is reproducible; off: verl's own scheduling."""
     filter_rounds: int = 100

@@ -23,6 +23,7 @@ from verl.utils import tensordict_utils
 from verl.utils.debug import marked_timer
 
 from harness.files import read_json
+from harness.retention import Policy
 from harness.trainer import agent_loop, checkpoints, tracking
 from harness.trainer.batches import read_responses
 from harness.trainer.metrics import discarded_groups, evaluation_metrics, train_metrics

@@ -67,7 +67,7 @@ def options(arguments):
 
 
 def sbatch(state, arguments):
-    _, (script,) = options(arguments)
+    flags, (script,) = options(arguments)
     text = Path(script).read_text()
     asked = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(.*))?$", text, re.M))
     first, last = (int(n) for n in asked["array"].partition("%")[0].split("-"))
@@ -75,6 +75,8 @@ def sbatch(state, arguments):
     wishes = state["wishes"]
     if wishes.get("refuse"):
         fail(f"sbatch: error: {wishes['refuse']}")
+    if "--test-only" in flags:
+        return ""
     live = sum(job["state"] in ("PENDING", "RUNNING") for job in state["jobs"].values())
     if "most" in wishes and live + count > wishes["most"]:
         fail("sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates "
@@ -148,7 +150,7 @@ def scontrol(state, arguments):
         return "\n".join(f"{key:<24}= {value}" for key, value in state["config"].items())
     if arguments == ["ping"]:
         return "Slurmctld(primary) at fake is UP"
-    if arguments[:2] == ["show", "partition"]:
+    if arguments[:3] == ["--oneliner", "show", "partition"]:
         return state["wishes"].get("partitions", "PartitionName=gpu State=UP Default=YES MaxTime=UNLIMITED")
     return fail(f"scontrol: not faked: {arguments}")
 

@@ -1,0 +1,232 @@
+"""`harness doctor`: what would stop a run, told before the first GPU-hour. Each line ok, warning or failure."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import wandbhost
+from harness.compose import Composed, compose, project_folder
+from harness.errors import HarnessError
+from harness.store import Store
+
+OK, WARNING, FAILURE = "ok", "warning", "failure"
+VERL = (0, 9)
+"""The versions of verl whose keys and hooks this harness knows."""
+_SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "wekafs", "panfs", "orangefs", "afs", "glusterfs", "fuse", "9p")
+_BYTES_A_PARAMETER = 16
+"""Of a checkpoint: weights, float32 master copy and Adam's two moments, rounded up."""
+_LEAST_FREE_GB = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line."""
+
+    level: str
+    subject: str
+    text: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.level:<8} {self.subject:<14} {self.text}" + (f": {self.remedy}" if self.remedy else "")
+
+
+Check = Callable[[], Iterator[Finding]]
+
+
+def run(store: Store, overrides: Sequence[str], *, job: bool = False) -> int:
+    """Prints what was found for a run of these overrides; returns 1 where something fails.
+
+    Raises: HarnessError where the overrides do not compose.
+    """
+    composed = compose(overrides)
+    slurm = composed.settings.cluster.launcher == "slurm"
+    worst = OK
+    for finding in findings(store, composed):
+        print(finding, flush=True)
+        worst = FAILURE if FAILURE in (worst, finding.level) else WARNING if WARNING in (worst, finding.level) else OK
+    if job and not slurm:
+        raise HarnessError("doctor --job: there is no SLURM here: leave out --job, or run on a login node")
+    if job:
+        from harness.slurm import probe
+
+        for finding in probe.send(store, composed):
+            print(finding, flush=True)
+            worst = FAILURE if finding.level == FAILURE else worst
+    return int(worst == FAILURE)
+
+
+def findings(store: Store, composed: Composed) -> Iterator[Finding]:
+    """All findings that need no job."""
+    if composed.settings.cluster.launcher == "slurm":
+        from harness.slurm import doctor as cluster
+
+        yield from cluster.findings(composed)
+    else:
+        yield Finding(OK, "cluster", "runs on this machine (no SLURM, or cluster=local)")
+    yield from versions(composed)
+    yield from shared_folder(store, composed)
+    yield from disk(store, composed)
+    yield from inputs(composed)
+    yield from tracking(composed)
+
+
+def versions(composed: Composed) -> Iterator[Finding]:
+    """verl, torch and, on GPUs, vLLM: there, and fitting one another."""
+    verl = _version("verl")
+    if verl is None:
+        yield Finding(FAILURE, "verl", "is not installed", "make setup, or pip install -e . in verl's environment")
+        return
+    known = tuple(int(part) for part in verl.split(".")[:2] if part.isdigit()) == VERL
+    wanted = ".".join(map(str, VERL))
+    if known:
+        yield Finding(OK, "verl", f"{verl}, torch {_version('torch') or 'missing'}")
+    else:
+        yield Finding(FAILURE, "verl", f"{verl} is not {wanted}.x", f"install verl {wanted}.1: its keys were checked")
+    if composed.settings.platform != "cuda":
+        return
+    vllm, asked = _version("vllm"), _requirement("verl", "vllm")
+    if vllm is None:
+        yield Finding(FAILURE, "vLLM", "is not installed", f"pip install 'vllm{asked}' as verl {verl} asks")
+    elif asked and not _fits(vllm, asked):
+        yield Finding(WARNING, "vLLM", f"{vllm}, but verl {verl} asks for {asked}", f"pip install 'vllm{asked}'")
+    else:
+        yield Finding(OK, "vLLM", vllm)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _requirement(package: str, wanted: str) -> str:
+    """The versions of `wanted` that `package` declares, '' for any."""
+    from packaging.requirements import Requirement
+
+    for text in importlib.metadata.requires(package) or ():
+        requirement = Requirement(text)
+        if requirement.name == wanted:
+            return str(requirement.specifier)
+    return ""
+
+
+def _fits(version: str, asked: str) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(asked).contains(version, prereleases=True)
+
+
+def shared_folder(store: Store, composed: Composed) -> Iterator[Finding]:
+    """Whether runs can be written, and whether nodes see what this machine sees."""
+    from harness.freeze import cache_folder, check_writable
+
+    try:
+        check_writable(store.root)
+    except HarnessError as error:
+        yield Finding(FAILURE, "runs folder", str(error))
+        return
+    yield Finding(OK, "runs folder", f"{store.root} can be written")
+    if composed.settings.cluster.launcher != "slurm":
+        return
+    places = {"runs folder": store.root, "cache": cache_folder(project_folder()), "python": Path(sys.prefix)}
+    for name, path in places.items():
+        kind = filesystem(path)
+        if kind.startswith(_SHARED):
+            yield Finding(OK, name, f"{path} is on {kind}: nodes can see it")
+        else:
+            remedy = "a folder that all nodes share is needed; `harness doctor --job` finds out"
+            yield Finding(WARNING, name, f"{path} is on {kind or 'an unknown file system'}", remedy)
+
+
+def filesystem(path: Path) -> str:
+    """Type of the file system that holds `path`, '' where it is not known."""
+    real = str(path.resolve())
+    best = ("", "")
+    try:
+        with open("/proc/self/mounts", encoding="utf-8") as mounts:
+            for line in mounts:
+                place, kind = line.split()[1:3]
+                place = place.encode().decode("unicode_escape")
+                if (real == place or real.startswith(place.rstrip("/") + "/")) and len(place) >= len(best[0]):
+                    best = (place, kind)
+    except OSError:
+        return ""
+    return best[1]
+
+
+def disk(store: Store, composed: Composed) -> Iterator[Finding]:
+    """Room for the checkpoints of a run: those that stay, and the one that is being written."""
+    settings = composed.settings
+    whole = settings.model.parameters * _BYTES_A_PARAMETER / 2**30
+    stay = settings.keep_checkpoints + 1 + settings.keep_best
+    stay += settings.steps // settings.keep_every if settings.keep_every else 0
+    need = max(_LEAST_FREE_GB, whole * stay)
+    folder = store.root if store.root.exists() else store.root.parent
+    free = shutil.disk_usage(folder if folder.exists() else "/").free / 2**30
+    text = f"{free:,.0f} GiB free, a run takes about {need:,.0f} ({stay} checkpoints of {whole:,.1f} GiB at most)"
+    if free < need:
+        yield Finding(FAILURE, "disk", text, "set HARNESS_RUNS to a folder with room, or see `harness gc`")
+    elif free < 10 * need:
+        yield Finding(WARNING, "disk", text, f"enough for {int(free / need)} runs at once")
+    else:
+        yield Finding(OK, "disk", text)
+
+
+def inputs(composed: Composed) -> Iterator[Finding]:
+    """Model and data: there, or where they would be fetched from."""
+    settings, project = composed.settings, project_folder()
+    if settings.model.builtin:
+        yield Finding(OK, "model", f"{settings.model.name} is built in and made by the first run")
+    else:
+        yield _model(settings.model.path or "", project)
+    for key, builtin, files in (
+        ("data", settings.data.builtin, settings.data.train_files),
+        ("evaluation", settings.evaluation.builtin, settings.evaluation.files),
+    ):
+        missing = [name for name in files if not (project / os.path.expanduser(name)).is_file()]
+        if builtin:
+            yield Finding(OK, key, f"{builtin} is built in")
+        elif missing:
+            remedy = f"harness data prepare {Path(missing[0]).stem}, or correct {key} in conf/{key}"
+            yield Finding(FAILURE, key, f"{missing[0]} does not exist", remedy)
+        else:
+            yield Finding(OK, key, f"{len(files)} files are there")
+
+
+def _model(path: str, project: Path) -> Finding:
+    folder = project / os.path.expanduser(path)
+    if folder.is_dir():
+        there = (folder / "config.json").is_file()
+        remedy = "" if there else "give a Hugging Face model folder"
+        return Finding(OK if there else FAILURE, "model", f"{folder}{'' if there else ' has no config.json'}", remedy)
+    if path.startswith((".", "/", "~")):
+        return Finding(FAILURE, "model", f"{folder} does not exist", "correct model.path")
+    home = os.environ.get("HF_HUB_CACHE") or os.path.join(os.environ.get("HF_HOME") or "~/.cache/huggingface", "hub")
+    cached = Path(home).expanduser() / f"models--{path.replace('/', '--')}"
+    if cached.is_dir():
+        return Finding(OK, "model", f"{path} is in {cached.parent}")
+    remedy = f"nodes often have no network: `hf download {path}` here first, with HF_HOME on a shared folder"
+    return Finding(WARNING, "model", f"{path} is not in {cached.parent}", remedy)
+
+
+def tracking(composed: Composed) -> Iterator[Finding]:
+    """W&B: offline needs nothing; online needs a key and a server."""
+    chosen = composed.settings.tracking.name
+    if chosen != "online":
+        yield Finding(
+            OK, "W&B", f"tracking={chosen} needs no network" + (", harness sync uploads" * (chosen == "offline"))
+        )
+    elif not wandbhost.has_key():
+        yield Finding(FAILURE, "W&B", f"no API key for {wandbhost.url()}", "wandb login, or tracking=offline")
+    elif trouble := wandbhost.trouble():
+        yield Finding(FAILURE, "W&B", trouble, "tracking=offline, and later `harness sync`")
+    else:
+        yield Finding(OK, "W&B", f"{wandbhost.url()} answers")

@@ -1,0 +1,151 @@
+"""`harness doctor --job`: a two-minute job that looks around on the nodes that a run would get.
+
+`python -m harness.slurm.probe FOLDER` is its payload, one task a node.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness import files
+from harness.compose import Composed, project_folder
+from harness.store import Store
+
+_MINUTES = 2
+_WAIT_SECONDS = 300.0
+_PACKAGES = ("verl", "torch", "ray", "vllm", "wandb")
+_LEAST_TMP_GB = 10.0
+
+
+def send(
+    store: Store, composed: Composed, wait: float = _WAIT_SECONDS, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[Any]:
+    """Submits the probe, waits for it, and yields findings. Raises: command.Refused where SLURM does not take it."""
+    from harness.doctor import FAILURE, OK, WARNING, Finding
+    from harness.slurm import cancel, doctor, queue, script, snapshot, submission
+
+    key = submission.new_key()
+    place = submission.folder(store.root, key)
+    code = snapshot.take(project_folder(), store.root)
+    asked = replace(doctor.request(composed, str(code)), minutes=_MINUTES, signal_seconds=10)
+    (place / "logs").mkdir(parents=True)
+    name = submission.job_name("doctor", key)
+    path = place / "submission.sh"
+    payload = script.payload(asked, place, module="harness.slurm.probe", argument=shlex.quote(str(place)), after="")
+    path.write_text(script.ArrayExecutor(place, asked, name, key).text(1, payload), encoding="utf-8")
+    (place / "runs.txt").write_text("")
+    with submission.gate(store.root) as lock:
+        array = script.sbatch(path, asked, lock=lock)
+    yield Finding(OK, "probe", f"job {array}_0 was submitted, logs in {place / 'logs'}")
+    deadline = time.monotonic() + wait
+    while time.monotonic() < deadline:
+        reports = [files.read_json(p) for p in sorted(place.glob("node.*.json"))]
+        if len(reports) >= asked.nodes:
+            found = list(judge(reports, asked.gpus))
+            yield from found
+            if all(finding.level == OK for finding in found):
+                shutil.rmtree(place, ignore_errors=True)
+            return
+        job = queue.ask(name=name).jobs.get(f"{array}_0")
+        if job is not None and not job.live and len(reports) < asked.nodes:
+            sleep(2.0)  # a shared folder may be late
+            if len(list(place.glob("node.*.json"))) < asked.nodes:
+                told = _last_words(place / "logs")
+                remedy = f"see {place / 'logs'}" + (
+                    f": {told}" if told else "; is the runs folder shared with the nodes?"
+                )
+                yield Finding(FAILURE, "probe", f"the job ended as {job.state} and left nothing", remedy)
+                return
+        sleep(1.0)
+    waiting = queue.ask(name=name).jobs.get(f"{array}_0")
+    why = f" ({waiting.reason})" if waiting is not None and waiting.reason else ""
+    cancel.scancel([f"{array}_0"])
+    yield Finding(
+        WARNING, "probe", f"the job did not start within {wait:.0f} s{why} and was cancelled", "try again later"
+    )
+
+
+def judge(reports: Sequence[Mapping[str, Any]], gpus: int) -> Iterator[Any]:
+    """Findings from what the nodes reported."""
+    from harness.doctor import FAILURE, OK, WARNING, Finding
+
+    for report in reports:
+        node = report["node"]
+        if report["gpus"] < gpus:
+            remedy = "the node's driver or gres.conf: ask the site, or cluster.exclude"
+            yield Finding(FAILURE, node, f"{report['gpus']} of {gpus} GPUs are visible", remedy)
+        missing = [name for name in ("verl", "torch", "ray") if not report["versions"].get(name)]
+        if missing:
+            yield Finding(
+                FAILURE, node, f"{', '.join(missing)} cannot be found by {report['python']}", "cluster.python"
+            )
+        if report["free_tmp_gb"] < _LEAST_TMP_GB:
+            text = f"{report['free_tmp_gb']:.1f} GiB free in {report['tmp']}"
+            yield Finding(WARNING, node, text, "Ray writes there: set TMPDIR in cluster.setup")
+        if abs(report["skew_seconds"]) > 30:
+            yield Finding(WARNING, node, f"its clock is {report['skew_seconds']:.0f} s off", "tell the site")
+        found = ", ".join(f"{name} {version}" for name, version in report["versions"].items() if version)
+        yield Finding(OK, node, f"the runs folder can be written from there; {report['gpus']} GPUs; {found}")
+
+
+def _last_words(logs: Path) -> str:
+    for path in sorted(logs.glob("*"), reverse=True):
+        lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        if lines:
+            return lines[-1].strip()
+    return ""
+
+
+def look(place: Path) -> dict[str, Any]:
+    """What one node sees. Writing the report is the test of the shared folder."""
+    rank = os.environ.get("SLURM_PROCID", "0")
+    tmp = tempfile.gettempdir()
+    probe = place / f".clock.{rank}"
+    probe.write_text("")
+    return {
+        "node": os.environ.get("SLURMD_NODENAME") or os.uname().nodename, "rank": int(rank), "python": sys.executable,
+        "versions": {name: _version(name) for name in _PACKAGES}, "gpus": _gpus(), "tmp": tmp,
+        "free_tmp_gb": shutil.disk_usage(tmp).free / 2**30, "skew_seconds": time.time() - probe.stat().st_mtime,
+    }  # fmt: skip
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _gpus() -> int:
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode == 0:
+            return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        pass
+    return len([part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()])
+
+
+def main() -> int:
+    """Writes one node's report."""
+    place = Path(sys.argv[1])
+    report = look(place)
+    files.write_json(place / f"node.{report['rank']}.json", report)
+    print(json.dumps(report))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from harness import cli, doctor, files
+from harness.compose import compose
+from harness.doctor import FAILURE, OK, WARNING
+from harness.slurm import probe
+from harness.store import Store
+
+PARTITIONS = """PartitionName=gpu AllowGroups=ALL Default=YES MaxTime=1-00:00:00 State=UP TotalNodes=4
+PartitionName=debug Default=NO MaxTime=01:00:00 State=DOWN TotalNodes=1
+"""
+CONFIG = {
+    "SLURM_VERSION": "22.05.8", "ClusterName": "fake", "AccountingStorageType": "accounting_storage/slurmdbd",
+    "PreemptMode": "REQUEUE", "PreemptType": "preempt/partition_prio",
+    "SlurmctldParameters": "preempt_send_user_signal", "JobRequeue": "1",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def healthy(slurm):
+    slurm.configure(**CONFIG)
+    slurm.wish(partitions=PARTITIONS, qos="normal\nhigh\n")
+
+
+def found(lab, *overrides):
+    return {f.subject: f for f in doctor.findings(Store(lab.runs), compose(["cluster=slurm", *overrides]))}
+
+
+def test_a_healthy_cluster(lab, capsys):
+    assert cli.main(["doctor", "cluster=slurm"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(re.match(r"(ok|warning) ", line) for line in lines), lines
+    assert "ok       SLURM          22.05.8, fake" in lines
+
+
+@pytest.mark.parametrize(
+    ("overrides", "subject", "level", "text"),
+    [
+        (
+            ["cluster.partition=gpux"],
+            "partition",
+            FAILURE,
+            "gpux does not exist: cluster.partition is one of debug, gpu",
+        ),
+        (["cluster.partition=debug"], "partition", WARNING, "debug is DOWN"),
+        (["cluster.time_limit='2-00:00:00'"], "partition", FAILURE, "set cluster.time_limit=1-00:00:00"),
+        (["cluster.qos=hihg"], "QOS", FAILURE, "cluster.qos is one of high, normal"),
+        (["cluster.qos=high"], "QOS", OK, "high exists"),
+        (["model=qwen3_8b_base"], "vLLM", FAILURE, "is not installed: pip install 'vllm"),
+        (["model=qwen3_8b_base", "model.path=/no/such"], "model", FAILURE, "/no/such does not exist"),
+        (["model=qwen3_8b_base", "model.parameters=9000000000000"], "disk", FAILURE, "set HARNESS_RUNS"),
+        (["data=gsm8k_train", "evaluation=gsm8k"], "data", FAILURE, "harness data prepare gsm8k_train"),
+        (["tracking=none"], "W&B", OK, "tracking=none needs no network"),
+    ],
+)
+def test_what_would_stop_a_run(lab, monkeypatch, overrides, subject, level, text):
+    monkeypatch.setenv("HARNESS_DATA", str(lab.runs / "nothing"))
+    finding = found(lab, *overrides)[subject]
+    assert (finding.level, text in str(finding)) == (level, True), str(finding)
+
+
+def test_online_tracking_needs_a_key_and_a_server(lab, monkeypatch):
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", "/nonexistent")
+    assert "wandb login, or tracking=offline" in str(found(lab, "tracking=online")["W&B"])
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    finding = found(lab, "tracking=online")["W&B"]
+    assert finding.level == FAILURE
+    assert "http://127.0.0.1:9 cannot be reached" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("config", "subject", "level", "text"),
+    [
+        ({"AccountingStorageType": "accounting_storage/none"}, "accounting", WARNING, "is off"),
+        ({"SlurmctldParameters": ""}, "preemption", WARNING, "lower save_every"),
+        ({"PreemptType": "preempt/none", "PreemptMode": "OFF"}, "preemption", OK, "off"),
+        ({"MaxArraySize": "11"}, "limits", OK, "arrays of up to 10 runs"),
+    ],
+)
+def test_how_the_cluster_is_set_up(lab, slurm, config, subject, level, text):
+    slurm.configure(**config)
+    finding = found(lab)[subject]
+    assert (finding.level, text in str(finding)) == (level, True), str(finding)
+
+
+def test_a_request_that_slurm_refuses_is_told_in_its_words(lab, slurm):
+    slurm.wish(refuse="Requested node configuration is not available")
+    finding = found(lab, "cluster.cpus=9999")["request"]
+    assert finding.level == FAILURE
+    assert "9999 cores" in finding.text
+    assert "Requested node configuration is not available" in finding.remedy
+    assert slurm.jobs == {}
+
+
+def test_a_cluster_that_does_not_answer_is_one_line(lab, slurm, capsys):
+    slurm.wish(outage=True)
+    assert cli.main(["doctor", "cluster=slurm"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("failure  SLURM          scontrol: Unable to contact slurm controller")
+    assert "verl" in out  # what needs no SLURM is told all the same
+
+
+def test_the_probe_tells_what_the_nodes_lack():
+    report = {
+        "node": "node1", "rank": 0, "python": "/usr/bin/python", "versions": {"verl": None, "torch": "2", "ray": "2"},
+        "gpus": 7, "tmp": "/tmp", "free_tmp_gb": 1.0, "skew_seconds": 90.0,
+    }  # fmt: skip
+    lines = [str(finding) for finding in probe.judge([report], gpus=8)]
+    assert [line.split()[0] for line in lines] == ["failure", "failure", "warning", "warning", "ok"]
+    assert "7 of 8 GPUs are visible" in lines[0]
+    assert "verl cannot be found by /usr/bin/python" in lines[1]
+
+
+def test_a_probe_that_leaves_nothing_says_why(lab, slurm):
+    def fail(_):
+        for job in slurm.jobs:
+            slurm.set(job, "FAILED")
+
+    first, last = probe.send(Store(lab.runs), compose(["cluster=slurm"]), sleep=fail)
+    assert first.level == OK
+    assert (last.level, last.text) == (FAILURE, "the job ended as FAILED and left nothing")
+    text = next(iter(slurm.jobs.values()))["script"]
+    assert "harness.slurm.probe" in open(text).read()  # noqa: SIM115
+
+
+def test_a_probe_reports_from_every_node(lab, slurm, monkeypatch):
+    composed = compose(["cluster=slurm", "cluster.nodes=2"])
+
+    def nodes(_):
+        place = next((lab.runs / "_slurm").glob("*/submission.sh")).parent
+        for rank in range(2):
+            monkeypatch.setenv("SLURM_PROCID", str(rank))
+            files.write_json(place / f"node.{rank}.json", probe.look(place))
+
+    found = list(probe.send(Store(lab.runs), composed, sleep=nodes))
+    assert [f.level for f in found] == [OK, OK, OK]
+
+
+def test_a_probe_that_waits_too_long_is_cancelled(lab, slurm):
+    *_, last = probe.send(Store(lab.runs), compose(["cluster=slurm"]), wait=0.0)
+    assert (last.level, "(Priority)" in last.text) == (WARNING, True)
+    assert {job["state"] for job in slurm.jobs.values()} == {"CANCELLED"}
+
+
+def test_without_slurm_there_is_no_probe(lab, capsys):
+    assert cli.main(["doctor", "cluster=local", "--job"]) == 2
+    assert "error: doctor --job: there is no SLURM here" in capsys.readouterr().err
