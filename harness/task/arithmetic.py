@@ -1,19 +1,19 @@
 """Addition problems at two difficulties, in pure Python: what is asked, what is right, what a demonstration looks like.
 
-A response is an answer, or a scratch note, a separator and an answer: `47+38=` may be answered `75` (the carry is
-lost) or `15;85`. Demonstrations mix both habits, so a warm-started model has queries that it mostly fails (a carry, and
-no note) and queries that it mostly solves, and reinforcement can make it write more or less before it answers.
+A response is a scratch note, a semicolon and an answer: `47+38=` is answered `15;85`. Demonstrations slip in the last
+digit, rarely without a carry and mostly with one. So a warm-started model has queries that it mostly solves and queries
+that it mostly fails, knows the right answer to nearly all of them, and has something to gain from reinforcement.
 """
 
 from __future__ import annotations
 
 import random
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-SEPARATORS = ";,:/"
-"""Any of these may follow the note: several ways to be right give the policy some entropy to lose or keep."""
-CHARACTERS = "0123456789+=" + SEPARATORS
+SEPARATOR = ";"
+"""Stands between the note and the answer."""
+CHARACTERS = "0123456789+=" + SEPARATOR
 """Everything that prompts and responses are made of."""
 BENCHMARKS = ("arithmetic_easy", "arithmetic_hard")
 """Data sources: no carry, or a carry in the units."""
@@ -51,25 +51,31 @@ def training_set() -> list[Problem]:
     return [problem for pair in zip(easy, hard, strict=True) for problem in pair]
 
 
+def demonstrated_set(benchmark: str) -> list[Problem]:
+    """What the warm start may show of one difficulty: every problem that is not in its evaluation set."""
+    return _problems(benchmark)[EVALUATION_PROBLEMS:]
+
+
 def evaluation_set(benchmark: str) -> list[Problem]:
     """The evaluation problems of one difficulty."""
     return _problems(benchmark)[:EVALUATION_PROBLEMS]
 
 
 def predicted(response: str) -> str:
-    """The answer that a response gives: what follows its last separator."""
-    return re.split(f"[{re.escape(SEPARATORS)}]", response.strip())[-1].strip()
+    """The answer that a response gives: the digits after its last separator, "" where anything else is there."""
+    last = response.strip().rpartition(SEPARATOR)[2]
+    return last if last.isascii() and last.isdigit() else ""
 
 
-def demonstration(problem: Problem, rng: random.Random, note_share: float) -> str:
-    """A response as the warm start shows it.
+def demonstration(problem: Problem, rng: random.Random, slip_share: Mapping[str, float]) -> str:
+    """A response as the warm start shows it: the sum of the units as a note, then the answer.
 
-    With probability `note_share` the note and the right answer, else the digits added without the carry.
+    With the probability that `slip_share` has for the problem's benchmark, the last digit is any digit at all.
     """
-    units = problem.a % 10 + problem.b % 10
-    if rng.random() < note_share:
-        return f"{units:02d}{rng.choice(SEPARATORS)}{problem.answer}"
-    return str((problem.a // 10 + problem.b // 10) * 10 + units % 10)
+    tens, last = problem.answer[:-1], problem.answer[-1]
+    if rng.random() < slip_share[problem.benchmark]:
+        last = str(rng.randrange(10))
+    return f"{problem.a % 10 + problem.b % 10:02d}{SEPARATOR}{tens}{last}"
 
 
 def _problems(benchmark: str) -> list[Problem]:

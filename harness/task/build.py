@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 PAD, BEGIN, END = SPECIAL_TOKENS
-_VOCABULARY = 64
 _IGNORED = -100  # no loss there (torch's cross entropy)
 
 
@@ -64,7 +64,7 @@ def write_model(folder: Path, name: str) -> None:
 
 
 def warm_start(name: str, fast: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A fixed number of supervised steps on demonstrations of training problems, from fixed seeds."""
+    """A fixed number of supervised steps on demonstrations, both difficulties alike, from fixed seeds."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -76,19 +76,19 @@ def warm_start(name: str, fast: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     try:
         model = Qwen3ForCausalLM(
             Qwen3Config(
-                vocab_size=_VOCABULARY, max_position_embeddings=64, tie_word_embeddings=True, bos_token_id=1,
-                eos_token_id=fast.eos_token_id, pad_token_id=fast.pad_token_id, attn_implementation="sdpa",
+                vocab_size=len(fast), max_position_embeddings=64, tie_word_embeddings=True, bos_token_id=1,
+                eos_token_id=fast.eos_token_id, pad_token_id=fast.pad_token_id,
                 **ARCHITECTURE[name],
             )
         )  # fmt: skip
         optimizer = torch.optim.AdamW(model.parameters(), lr=recipe["learning_rate"], betas=(0.9, 0.99))
-        problems = arithmetic.training_set()
+        shown = [arithmetic.demonstrated_set(benchmark) for benchmark in arithmetic.BENCHMARKS]
         for step in range(recipe["steps"]):
             warm = min(1.0, (step + 1) / 30) * (1 - 0.9 * step / recipe["steps"])
             for group in optimizer.param_groups:
                 group["lr"] = recipe["learning_rate"] * warm
-            chosen = rng.choices(problems, k=recipe["batch"])
-            ids, labels = _batch(fast, chosen, rng, recipe["note_share"])
+            chosen = [rng.choice(rng.choice(shown)) for _ in range(recipe["batch"])]
+            ids, labels = _batch(fast, chosen, rng, recipe)
             loss = model(input_ids=torch.tensor(ids), labels=torch.tensor(labels)).loss
             optimizer.zero_grad()
             loss.backward()
@@ -101,13 +101,13 @@ def warm_start(name: str, fast: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
 
 
 def _batch(
-    fast: PreTrainedTokenizerFast, problems: list[Problem], rng: random.Random, note_share: float
+    fast: PreTrainedTokenizerFast, problems: list[Problem], rng: random.Random, recipe: Mapping[str, Any]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Token ids and labels, right-padded; the loss is on the response and its end alone."""
     rows = []
     for problem in problems:
         prompt = fast.encode(BEGIN + problem.prompt)
-        response = fast.encode(arithmetic.demonstration(problem, rng, note_share)) + [fast.eos_token_id]
+        response = fast.encode(arithmetic.demonstration(problem, rng, recipe["slip_share"])) + [fast.eos_token_id]
         rows.append((prompt, response))
     width = max(len(p) + len(r) for p, r in rows)
     ids = [p + r + [fast.pad_token_id] * (width - len(p) - len(r)) for p, r in rows]
