@@ -203,8 +203,6 @@ def main() -> None:
     request = serve(listener, preloaded)
     if request is None:
         shutil.rmtree(folder, ignore_errors=True)  # in case the owner cannot any more
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        log.info("ended; forked processes used %.1f CPU seconds", used.ru_utime + used.ru_stime)
         return
     log.removeHandler(handler)
     log.propagate = True

@@ -90,13 +90,10 @@ class ForkServer:
 
     def close(self) -> None:
         """Ends the server and removes its folder; runs that are still going are not touched. Safe to call again."""
+        self.process.terminate()  # it may be in the middle of an import
+        self.process.wait()
         if self.process.stdin is not None:
             self.process.stdin.close()
-        try:
-            self.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:  # in the middle of an import
-            self.process.kill()
-            self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> ForkServer:

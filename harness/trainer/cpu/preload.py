@@ -77,7 +77,7 @@ class Preloaded:
             return self.fault
         for name in sorted(self.read | {name for name in {*environment, *self.before} if _native(name)}):
             # What the imports left is fine as well: it is inherited from a process that made the same imports.
-            fine = (self.before.get(name), self.after.get(name), DURING.get(name))
+            fine = {self.before.get(name), self.after.get(name), DURING.get(name, self.before.get(name))}
             if environment.get(name) not in fine:
                 return f"{name} is {_shown(name, environment)} there and was {_shown(name, self.before)} here"
         for path, modified in self.sources.items():

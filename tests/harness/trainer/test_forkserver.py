@@ -230,6 +230,8 @@ def test_a_variable_that_the_imports_read_has_to_be_equal(script, tmp_path, monk
         # A child of a process that made the imports inherits what they set.
         assert run(server, show, env=variables(server, SIZE="big")).stdout.split()[0] == str(server.process.pid)
         here = str(os.getpid())
+        without = {k: v for k, v in variables(server).items() if k != "SHAPE"}
+        assert run(server, show, env=without).stdout.split() == [here, "None", "big"]
         assert run(server, show, env=variables(server, SHAPE="flat")).stdout.split() == [here, "flat", "big"]
         assert run(server, show, env=variables(server, SIZE="small")).stdout.split() == [here, "round", "small"]
         assert run(server, show, env=variables(server, OMP_NUM_THREADS="7")).stdout.split()[0] == here
