@@ -20,7 +20,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.files import read_json
-from harness.trainer import environment, joined, processes, tracking
+from harness.trainer import checkpoints, environment, joined, processes, tracking
 from harness.trainer.cpu import forkserver
 from harness.trainer.environment import Attempt
 from harness.trainer.records import Records
@@ -64,7 +64,7 @@ def run(spec: Mapping[str, Any], attempt: Attempt, grace: float = 60.0) -> int:
     os.environ.update(environment.variables(spec, attempt, ray_temp, os.environ))
     stop_on_signals = partial(_stop_on_signals, attempt, grace, alone=cluster is None)
     stop_on_signals()
-    Records(folder=attempt.run_dir, attempt=attempt.number).beat("start", 0)
+    _first_beat(spec, attempt)
     try:
         _train(spec, attempt, ray_temp, cluster, after_start=stop_on_signals)  # Ray puts its own handlers there
         return 0
@@ -75,6 +75,15 @@ def run(spec: Mapping[str, Any], attempt: Attempt, grace: float = 60.0) -> int:
         return 1
     finally:
         _clean_up(attempt, alone=cluster is None)
+
+
+def _first_beat(spec: Mapping[str, Any], attempt: Attempt) -> None:
+    """Shows at once that the attempt lives, and what an earlier one has reached."""
+    total = int(spec["verl"].get("trainer", {}).get("total_training_steps") or 0)
+    records = Records(folder=attempt.run_dir, attempt=attempt.number, total=total)
+    step = checkpoints.tracked(attempt.run_dir / "checkpoints") or 0
+    records.show(records.read_metrics(), step)
+    records.beat("start", step)
 
 
 def read_spec(run_dir: Path) -> dict[str, Any]:

@@ -77,11 +77,12 @@ def rows_to_repeat(
     Args:
         lines: of metrics.jsonl, ascending steps.
         resumed: the step of the checkpoint.
-        margin: seconds before the last row within which rows count as endangered.
+        margin: seconds before the last row; what was handed to W&B's file within them counts as endangered.
     """
     if not lines:
         return []
     last = max(line["time"] for line in lines)
-    covered = [line for line in lines if line["step"] <= resumed]
-    endangered = [i for i, line in enumerate(covered) if line["time"] >= last - margin]
-    return covered[endangered[0] :] if endangered else []
+    # The SDK holds a row back until the next step's row is logged: its own time says less than that of the next.
+    handed_on = [following["time"] for following in lines[1:]] + [last]
+    endangered = [line["step"] for line, time in zip(lines, handed_on, strict=True) if time >= last - margin]
+    return [line for line in lines if endangered[0] <= line["step"] <= resumed]

@@ -18,17 +18,22 @@ def repeated(times: list[float], resumed: int) -> list[int]:
 
 
 def test_rows_shortly_before_the_end_are_repeated_up_to_the_checkpoint():
-    assert repeated([0, 100, 200, 300, 310, 320], 4) == [3, 4]
+    assert repeated([0, 100, 200, 300, 310, 320], 4) == [2, 3, 4]  # row 2 was held back until row 3 came
+
+
+def test_of_long_steps_the_last_two_are_repeated():
+    assert repeated([0, 1000, 2000, 3000], 3) == [2, 3]
+    assert repeated([0], 0) == [0]
 
 
 def test_rows_behind_the_checkpoint_are_not_repeated():
     assert repeated([0, 1, 2, 3], 1) == [0, 1]
-    assert repeated([0, 1000, 2000], 0) == []
+    assert repeated([0, 1000, 2000, 3000], 1) == []
 
 
 def test_repeated_rows_have_no_gap():
-    unordered = [{"step": 0, "time": 50.0}, {"step": 1, "time": 5.0}, {"step": 2, "time": 60.0}]
-    assert [line["step"] for line in rows_to_repeat(unordered, 2, margin=20.0)] == [0, 1, 2]
+    unordered = [{"step": step, "time": time} for step, time in enumerate([55.0, 50.0, 5.0, 60.0])]  # a clock set back
+    assert [line["step"] for line in rows_to_repeat(unordered, 3, margin=20.0)] == [0, 1, 2, 3]
 
 
 def test_a_fresh_run_repeats_nothing():
