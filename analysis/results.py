@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis import tally
 from analysis.arms import Arm, pick
@@ -24,6 +25,8 @@ class Cell:
     """pass@k of one arm on one benchmark, in [0, 1]."""
 
     interval: Interval
+    by_seed: tuple[float, ...]
+    """pass@k of each seed, the mean over problems."""
     difference: Difference | None = None
     """Against the baseline arm; None for that arm itself."""
     adjusted: float | None = None
@@ -88,15 +91,22 @@ def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) ->
                 notes.append(f"{benchmark}: {scores.dropped} problems that not every run answered are left out")
             draws = resample(scores.values, rng, resamples=resamples, strata=scores.strata)
             for i, arm in enumerate(arms):
-                other = (
-                    None if arm is base else difference(draws, scores.values, i, arms.index(base), strata=scores.strata)
-                )
-                cells[arm.key, benchmark, k] = Cell(_within(draws.interval(i)), other)
+                other = None
+                if arm is not base:
+                    other = difference(draws, scores.values, i, arms.index(base), strata=scores.strata)
+                seeds = tuple(float(mean) for mean in scores.by_seed(i))
+                cells[arm.key, benchmark, k] = Cell(_within(draws.interval(i)), seeds, other)
     single = len(arms) == 1
     return Results(
         step=step, arms=arms, against=None if single else base, benchmarks=benchmarks, ks=study.ks,
         cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes),
     )  # fmt: skip
+
+
+def runs_by_benchmark(results: Results, arm: Arm, k: int) -> NDArray[np.float64]:
+    """(seeds, benchmarks) pass@k of every run of an arm: runs and tasks for `analysis.aggregate`."""
+    single = [name for name in results.benchmarks if name != ALL]
+    return np.array([results.cell(arm, name, k).by_seed for name in single]).T
 
 
 def _last_shared(study: Study) -> tuple[int, set[str], list[str]]:

@@ -190,6 +190,11 @@ class Scores:
     dropped: int
     """Problems that not every run answered."""
 
+    def by_seed(self, arm: int) -> NDArray[np.float64]:
+        """(seeds,) mean score of each run of one arm; benchmarks count equally."""
+        x = self.values[arm]
+        return np.mean([x[:, self.strata == s].mean(axis=1) for s in np.unique(self.strata)], axis=0)
+
 
 def shared(arms: Sequence[Sequence[Evaluation]], k: int, benchmark: str = ALL) -> Scores:
     """pass@k of every problem that all runs of all arms answered.

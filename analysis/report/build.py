@@ -54,8 +54,9 @@ def build(
     )
     content = None if results is None else tables.table(results)
     parts = [Section(anchor="summary", title="Summary", body=head)]
-    if content is not None:
-        parts.append(Section(anchor="results", title="Results", body=sections.results(content)))
+    if content is not None and results is not None:
+        body = sections.results(content) + sections.aggregates(results)
+        parts.append(Section(anchor="results", title="Results", body=body))
     parts += [
         Section(anchor="training", title="Training", body=_cards(training)),
         Section(anchor="comparison", title="Comparison", body=_cards(final_cards)),

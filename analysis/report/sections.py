@@ -9,11 +9,15 @@ from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
+
 from analysis import tables
+from analysis.aggregate import improvement_interval, interquartile_mean_interval
 from analysis.arms import decides, varying
+from analysis.bootstrap import MIN_SEEDS, Interval
 from analysis.health import Health
 from analysis.report.markup import badge, items, swatch, table, text
-from analysis.results import Results
+from analysis.results import SEED, Results, runs_by_benchmark
 from analysis.study import Study
 
 _KIND = {"finished": "good", "failed": "bad", "crashed": "bad", "running": "warn"}
@@ -42,6 +46,41 @@ def results(content: tables.Table) -> str:
         f'<div class="card"><div class="chart-head"><span class="tools">{links}</span></div>'
         f'{tables.as_html(content)}<p class="caption">{text(content.caption)}</p></div>'
     )
+
+
+def aggregates(found: Results) -> str:
+    """Interquartile mean and probability of improvement over seeds and benchmarks; empty below three seeds an arm."""
+    base = found.against
+    arms = [arm for arm in found.arms if arm.seeds >= MIN_SEEDS]
+    if not arms:
+        return ""
+    compared = base is not None and base.seeds >= MIN_SEEDS
+    rng = np.random.default_rng(SEED)
+    rows = []
+    for arm in arms:
+        cells = [f"{swatch(arm.color)}{text(arm.label)}", str(arm.seeds)]
+        for k in found.ks:
+            x = runs_by_benchmark(found, arm, k)
+            cells.append(_percent(interquartile_mean_interval(x, rng)))
+            if base is not None and compared:
+                y = runs_by_benchmark(found, base, k)
+                cells.append("" if arm.key == base.key else _percent(improvement_interval(x, y, rng)))
+        rows.append(cells)
+    head = ["arm", "seeds"]
+    for k in found.ks:
+        head.append(f"IQM of pass@{k} (%)")
+        head += [f"beats {text(base.short)} in pass@{k} (%)"] if base is not None and compared else []
+    note = (
+        "Interquartile mean over seeds and benchmarks, and how likely a run of the arm beats a run of the other on the"
+        " same benchmark; 95 % intervals resample seeds within each benchmark (rliable)."
+    )
+    body = table(head, rows, numbers=range(1, len(head)))
+    return f'<div class="card"><h3>Aggregates over runs</h3>{body}<p class="caption">{note}</p></div>'
+
+
+def _percent(interval: Interval) -> str:
+    low, high = 100 * interval.low, 100 * interval.high
+    return f"{100 * interval.estimate:.1f}<br><small>{low:.1f} to {high:.1f}</small>"
 
 
 def runs(study: Study, health: Mapping[str, Health], folder: Path) -> str:

@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.aggregate import interquartile_mean, probability_of_improvement
+from analysis.aggregate import (
+    improvement_interval,
+    interquartile_mean,
+    interquartile_mean_interval,
+    probability_of_improvement,
+)
 from analysis.bootstrap import resample
 from analysis.effect import expected_error, minimum_detectable, standard_error
 from analysis.multiple import holm
@@ -148,6 +153,20 @@ def test_probability_of_improvement_equals_mann_whitney():
     u = [stats.mannwhitneyu(x[:, i], y[:, i]).statistic / 48 for i in range(3)]
     assert probability_of_improvement(x, y) == pytest.approx(np.mean(u))
     assert probability_of_improvement([1.0, 1.0], [1.0]) == 0.5
+
+
+def test_aggregate_intervals_hold_their_estimate_and_equal_a_loop():
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(0.6, 0.1, (5, 3)), rng.normal(0.5, 0.1, (6, 3))
+    iqm = interquartile_mean_interval(x, np.random.default_rng(0))
+    assert iqm.low < interquartile_mean(x) == iqm.estimate < iqm.high
+    poi = improvement_interval(x, y, np.random.default_rng(0))
+    assert poi.low < probability_of_improvement(x, y) == poi.estimate <= poi.high
+    slow = []
+    for _ in range(4000):
+        drawn = np.stack([x[rng.integers(0, 5, 5), task] for task in range(3)], axis=1)
+        slow.append(stats.trim_mean(drawn, 0.25, axis=None))
+    assert np.quantile(slow, [0.025, 0.975]) == pytest.approx([iqm.low, iqm.high], abs=0.01)
 
 
 @pytest.mark.parametrize("call", [

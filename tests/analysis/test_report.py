@@ -103,7 +103,7 @@ def test_every_plot_has_its_data(written, page):
 def test_holds_what_a_reviewer_asks_for(page):
     for part in (
         "Does it <hold>?", "Every arm has at least 3 seeds", "Entropy collapsed in 3 of 3 runs of mean (GRPO)",
-        "QAE K=0.4 · tiny (0.3M) · 3 seeds", "collapsed from step", "012345678901", "verl 0.9.1", "arithmetic/1",
+        "QAE K=0.4 · tiny (0.3M) · 3 seeds", "IQM of pass@16", "beats mean (GRPO) in pass@1", "collapsed from step", "012345678901", "verl 0.9.1", "arithmetic/1",
         "baseline.K", "1 planned runs have no folder yet", "One-sided masks", "sweep baseline.mask",
     ):  # fmt: skip
         assert part in page.words, part
@@ -146,7 +146,7 @@ def test_text_from_a_run_cannot_become_markup(smoke, tmp_path):
 def cell(low, high, adjusted, seeds=3, estimate=None):
     middle = (low + high) / 2 if estimate is None else estimate
     d = Difference(Interval(middle, low, high, seeds, 30), None, adjusted, 0.01, 0.03)
-    return Cell(Interval(0.5, 0.4, 0.6, seeds, 30), d, adjusted)
+    return Cell(Interval(0.5, 0.4, 0.6, seeds, 30), (0.5,) * seeds, d, adjusted)
 
 
 @pytest.mark.parametrize(

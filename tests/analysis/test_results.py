@@ -34,6 +34,13 @@ def test_estimates_are_the_plain_means(study, final):
     assert final.step == 40
 
 
+def test_runs_by_benchmark_are_the_curves_last_points(study, final):
+    arm = final.arms[1]
+    x = results.runs_by_benchmark(final, arm, 16)
+    expected = [[study.tallies[run.id].curve(16, name)[40] for name in study.benchmarks] for run in arm.runs]
+    assert x == pytest.approx(np.array(expected))
+
+
 def test_the_baseline_arm_has_no_difference_and_others_are_adjusted(final):
     base, *others = final.arms
     assert final.against.label == base.label
