@@ -17,6 +17,8 @@ from analysis.study import Study
 from analysis.tally import ALL
 from harness.errors import HarnessError
 
+LEVEL = 0.05
+"""Of the family-wise error that a claim may have."""
 SEED = 20250922  # of the bootstrap: the same report twice gives the same intervals
 
 
@@ -31,6 +33,16 @@ class Cell:
     """Against the baseline arm; None for that arm itself."""
     adjusted: float | None = None
     """Its p-value after Holm over the family it belongs to."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether interval and adjusted p-value both exclude no difference: then words, stars and bold may
+        say so.
+        """
+        if self.difference is None or self.adjusted is None:
+            return False
+        interval = self.difference.interval
+        return (interval.low > 0 or interval.high < 0) and self.adjusted < LEVEL
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -148,7 +148,7 @@ def _entry(cell: Cell, arm: Arm, benchmark: str, k: int) -> Entry:
         d = found.interval
         points = (100 * d.estimate, 100 * d.low, 100 * d.high)
         relative = None if found.relative is None else 100 * found.relative.estimate
-        significant = found.method_level and cell.adjusted is not None and cell.adjusted < 0.05
+        significant = found.method_level and cell.shown
     return Entry(
         value=100 * interval.estimate, low=100 * interval.low, high=100 * interval.high, relative=relative,
         points=points, significant=significant, published=None if match is None else match.value,

@@ -10,7 +10,6 @@ from analysis.health import Health
 from analysis.results import Cell, Results
 from analysis.study import Study
 
-LEVEL = 0.05
 MOST = 8
 """Arms that a sentence names; more are counted."""
 
@@ -57,8 +56,8 @@ def accuracy(results: Results, k: int) -> list[str]:
         return [f"{arm.label}: pass@{k} {_percent(alone.estimate)} ({interval})."]
     cells = [(arm, results.cell(arm, results.primary, k)) for arm in results.arms]
     compared = [(arm, cell) for arm, cell in cells if cell.difference is not None]
-    found = [(arm, cell) for arm, cell in compared if shown(cell)]
-    even = [(arm, cell) for arm, cell in compared if not shown(cell)]
+    found = [(arm, cell) for arm, cell in compared if cell.shown]
+    even = [(arm, cell) for arm, cell in compared if not cell.shown]
     largest = sorted(found, key=lambda pair: -abs(_estimate(pair[1])))[:MOST]
     lines = [_claim(arm, results, k, cell) for arm, cell in found if any(arm is other for other, _ in largest)]
     if len(found) > MOST:
@@ -73,14 +72,6 @@ def accuracy(results: Results, k: int) -> list[str]:
             " p-values do not exclude zero."
         )
     return lines
-
-
-def shown(cell: Cell) -> bool:
-    """Whether interval and Holm-adjusted p-value both exclude no difference."""
-    if cell.difference is None or cell.adjusted is None:
-        return False
-    interval = cell.difference.interval
-    return (interval.low > 0 or interval.high < 0) and cell.adjusted < LEVEL
 
 
 def detectable(results: Results) -> str:

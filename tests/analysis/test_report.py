@@ -159,7 +159,7 @@ def cell(low, high, adjusted, seeds=3, estimate=None):
     ],
 )
 def test_a_difference_is_claimed_only_if_interval_and_family_exclude_zero(found, said):
-    assert summary.shown(found) is said
+    assert found.shown is said
 
 
 def final_with(smoke, seeds, found):
