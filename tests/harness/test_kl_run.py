@@ -39,7 +39,7 @@ def test_kl_loss_and_evaluation_scorer_in_a_real_run(tmp_path):
             "data.max_prompt_length=16", "data.max_response_length=8", "data.overlong_buffer=2", "evaluation.samples=4",
             "evaluation.k=[1,4]", "evaluation.before_training=false", "recipe.group_size=8",
             "recipe.prompts_per_step=4", "recipe.mini_batch=2", "recipe.learning_rate=1e-2",
-            "verl.actor_rollout_ref.actor.use_dynamic_bsz=false",
+            "verl.actor_rollout_ref.actor.use_dynamic_bsz=false", "verl.trainer.validation_data_dir=rollouts",
             "verl.actor_rollout_ref.actor.entropy_from_logits_with_chunking=false",
             "verl.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
             "verl.actor_rollout_ref.ref.entropy_from_logits_with_chunking=false",
@@ -79,3 +79,6 @@ def test_kl_loss_and_evaluation_scorer_in_a_real_run(tmp_path):
     assert len(both) == len(rows), "the checkpoint draws the samples of training again, and then more"
     assert (both.answer_x == both.answer_y).all()
     assert (both.length_x == both.length_y).all()
+    kept = (run / "rollouts" / "2.jsonl").read_text().splitlines()
+    assert len(kept) == (5 + 6) * 4
+    assert {"input", "output", "gts", "uid"} <= set(json.loads(kept[0])), "what `harness score` reads"
