@@ -108,9 +108,9 @@ class _Planner:
             yield from actions
             if any(isinstance(a, Prune | Fail) for a in actions):
                 continue
-            if not trial.runs or not all(map(self._settled, trial.runs)):
+            if actions or not all(map(self._settled, trial.runs)) or not judge.good(trial.runs, rules):
                 busy = True
-            elif not actions:
+            else:
                 resting.append(trial)
         yield from self._rest(resting, leader, sd, busy)
 

@@ -180,6 +180,7 @@ def test_a_failed_seed_is_tried_again_and_does_not_count_as_poor(tmp_path):
 def test_a_seed_that_keeps_failing_is_replaced(tmp_path):
     world = World(peak(10, 0.05), fails=lambda rank, seed: 99 if rank == 10 and seed == 1 else 0)
     view = finish(small(), world, tmp_path / "journal.log")
+    assert not [t for t in view.trials if t.open]
     assert rank(view, view.winner) == 10
     trial = next(t for t in view.trials if t.cell["rank"] == 10)
     assert [r.look.state for r in trial.runs][0] == "failed"
@@ -192,6 +193,14 @@ def test_a_trial_without_any_value_fails_and_the_others_go_on(tmp_path):
     assert failed.status == "failed"
     assert "loss is nan" in failed.reason
     assert rank(view, view.winner) in (7, 13)
+
+
+def test_the_search_does_not_end_while_a_failed_seed_is_being_replaced(tmp_path):
+    world = World(peak(10, 0.05), fails=lambda rank, seed: 99 if rank == 13 else 0)
+    study = small(in_flight=1, seeds={"most": 1, "retries": 0}, pruning={"wilcoxon": False})
+    view = finish(study, world, tmp_path / "journal.log")
+    assert not [t for t in view.trials if t.open]
+    assert [t.cell["rank"] for t in view.trials if t.status == "failed"] == [13]
 
 
 def test_nan_values_are_never_told(tmp_path):
