@@ -73,14 +73,15 @@ def test_every_group_count_and_level_on_and_between_the_boundaries(size):
 
 
 def transcribed_fast(rewards, K):
-    """`transcribed` for two values: hard iff p <= 1 - K, which the next test ties to the definition."""
-    size, wins = len(rewards), sum(r == max(rewards) for r in rewards)
-    if min(rewards) == max(rewards):
+    """`transcribed` for two values, failures first: hard iff p <= 1 - K, which the next test ties to the definition."""
+    size, low, high = len(rewards), rewards[0], rewards[-1]
+    if low == high:
         return [0.0] * size
-    p, gap = wins / size, max(rewards) - min(rewards)
-    std = gap * math.sqrt(p * (1 - p) * size / (size - 1)) + EPSILON
-    baseline = min(rewards) if Fraction(wins, size) <= 1 - K else max(rewards)
-    return [(r - baseline) / std for r in rewards]
+    wins = rewards.count(high)
+    p = wins / size
+    std = (high - low) * math.sqrt(p * (1 - p) * size / (size - 1)) + EPSILON
+    baseline = low if wins * K.denominator <= size * (K.denominator - K.numerator) else high
+    return [(low - baseline) / std] * (size - wins) + [(high - baseline) / std] * wins
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 8, 10, 16])
