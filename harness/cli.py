@@ -40,6 +40,11 @@ def _plan(arguments: argparse.Namespace) -> int:
     from harness.store import Store
     from harness.sweep import load
 
+    if _is_study(arguments.sweep):
+        from harness.search.command import plan as plan_study
+
+        print(plan_study(arguments.sweep, arguments.overrides))
+        return 0
     project = project_folder()
     sweep = load(*_asked(arguments))
     store = Store.default(project)
@@ -56,6 +61,10 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _train(arguments: argparse.Namespace) -> int:
+    if arguments.multirun:
+        from harness import multirun
+
+        return multirun.run(arguments.overrides)
     from harness.apply import train
 
     return train(arguments.overrides)
@@ -68,16 +77,16 @@ def _steering(arguments: argparse.Namespace) -> int:
     return verbs[arguments.verb](arguments)
 
 
-def _why(arguments: argparse.Namespace) -> int:
-    from harness import report_text
-    from harness.compose import project_folder
-    from harness.store import Store
-
 def _upkeep(arguments: argparse.Namespace) -> int:
     from harness import upkeep
 
     return {"doctor": upkeep.doctor, "sync": upkeep.sync, "gc": upkeep.gc}[arguments.verb](arguments)
 
+
+def _why(arguments: argparse.Namespace) -> int:
+    from harness import report_text
+    from harness.compose import project_folder
+    from harness.store import Store
 
     store = Store.default(project_folder())
     a, b = (store.spec(store.find(prefix)) for prefix in (arguments.a, arguments.b))
@@ -119,7 +128,7 @@ def _data(arguments: argparse.Namespace) -> int:
 def _ksearch(arguments: argparse.Namespace) -> int:
     from harness.search.command import ksearch
 
-    return ksearch(arguments.study, once=arguments.once, report=not arguments.no_report)
+    return ksearch(arguments.study, arguments.overrides, once=arguments.once, report=not arguments.no_report)
 
 
 def _replay(arguments: argparse.Namespace) -> int:
@@ -153,14 +162,14 @@ VERBS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "logs": (_steering, "the log of a run: logs RUN -f"),
     "cancel": (_steering, "take a sweep or a run off the queue and off the nodes"),
     "retry": (_steering, "runs that failed or were stopped once more: retry SWEEP --failed, --class oom"),
+    "doctor": (_upkeep, "what would stop a run here, and the remedy: doctor model=tiny --job"),
+    "sync": (_upkeep, "upload the offline W&B runs, each once"),
+    "gc": (_upkeep, "what the store could do without; removes it with --yes"),
     "why": (_why, "what differs between two runs"),
     "ksearch": (_ksearch, "find K: carry out a study of sweeps/search, from where it stands"),
     "replay": (_replay, "what other K would have made of a finished run's rewards, without training"),
     "advise": (_advise, "the published rules of thumb for K, applied to a run"),
     "eval": (_eval, "evaluate a checkpoint again with more samples, merged by problem and seed"),
-    "doctor": (_upkeep, "what would stop a run here, and the remedy: doctor model=tiny --job"),
-    "sync": (_upkeep, "upload the offline W&B runs, each once"),
-    "gc": (_upkeep, "what the store could do without; removes it with --yes"),
     "score": (_score, "judge the kept responses of a run's evaluations again, without a model"),
     "data": (_data, "training and evaluation sets: prepare NAME [--from FILE], show NAME 3, list"),
 }
@@ -178,6 +187,12 @@ def parser() -> argparse.ArgumentParser:
         )
     made["sweep"].add_argument("--no-report", action="store_true", help="leave out the report at the end")
     made["train"].add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides over conf/")
+    made["train"].add_argument(
+        "-m",
+        "--multirun",
+        action="store_true",
+        help="Hydra's multirun: key=a,b; with hydra/launcher=harness in parallel",
+    )
     made["sweep"].add_argument("--prune", action="store_true", help="cancel jobs that the grid no longer asks for")
     made["why"].add_argument("a", help="run id, or the first digits of it")
     made["why"].add_argument("b", help="another")
@@ -192,15 +207,15 @@ def parser() -> argparse.ArgumentParser:
 
     for name in ("status", "logs", "cancel", "retry"):
         steering.add_arguments(name, made[name])
+    for name in ("doctor", "sync", "gc"):
+        upkeep.add_arguments(name, made[name])
     made["ksearch"].add_argument("study", help="a file of sweeps/search")
+    made["ksearch"].add_argument("overrides", nargs="*", metavar="key=value", help="of cluster and tracking alone")
     made["ksearch"].add_argument("--once", action="store_true", help="one tick, for cron: runs go on by themselves")
     made["ksearch"].add_argument("--no-report", action="store_true", help="leave out the report at the end")
     for name in ("replay", "advise"):
         made[name].add_argument("run", help="run id, or the first digits of it; best one of the mean baseline")
-    for name in ("doctor", "sync", "gc"):
-        upkeep.add_arguments(name, made[name])
     made["replay"].add_argument("--K", metavar="0.2,0.4", help="quantile levels (default: one of every rank)")
-    made["ksearch"].add_argument("overrides", nargs="*", metavar="key=value", help="of cluster and tracking alone")
     made["replay"].add_argument("--out", metavar="FOLDER", help="where to write (default: reports/replay/RUN)")
     made["replay"].add_argument("--no-figure", action="store_true", help="leave out the PDF, SVG and PNG")
     return root

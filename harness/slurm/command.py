@@ -49,6 +49,8 @@ def run(
     if done.returncode == 0:
         return done.stdout
     told = _words(done.stderr or done.stdout) or f"exit code {done.returncode}"
+    if "configuration source" in told or "configuration file" in told:
+        raise Unavailable(f"{command[0]}: no cluster is configured here: set SLURM_CONF, or use cluster=local")
     if is_outage(told):
         raise Unavailable(f"{command[0]}: {told}; SLURM's controller does not answer: try again later")
     raise Refused(f"{command[0]}: {told}")
