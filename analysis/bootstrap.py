@@ -125,8 +125,7 @@ def _weights(rng: np.random.Generator, m: int, resamples: int, small_sample: boo
 
 
 def _counts(rng: np.random.Generator, m: int, resamples: int) -> NDArray[np.int64]:
-    """(resamples, m) how often each of m was drawn in m draws; several times faster than `rng.multinomial`.
-    """
+    """(resamples, m) how often each of m was drawn in m draws; several times faster than `rng.multinomial`."""
     drawn = rng.integers(0, m, (resamples, m)) + m * np.arange(resamples)[:, None]
     return np.bincount(drawn.ravel(), minlength=resamples * m).reshape(resamples, m)
 
