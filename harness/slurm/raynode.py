@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -23,6 +25,9 @@ UNWANTED = ("RAY_ADDRESS", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VI
 """A stale address leads into somebody else's cluster; verl refuses the others, which SLURM sets for any GPU."""
 CPU_OBJECT_STORE_BYTES = 256 * 2**20
 _OWNER = "owner"
+_TRIES = 2
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,43 +49,55 @@ def size(verl: Mapping[str, Any], cpus: int) -> Size:
     return Size(cpus=cpus, gpus=gpus, object_store=asked.get("object_store_memory"))
 
 
-@dataclass(frozen=True, slots=True)
 class RayNode:
     """A running `ray start --block`."""
 
-    process: subprocess.Popen[bytes]
-    temp: Path
-    """Its own folder, short: Ray makes sockets below it."""
-    attempt: Path
-
-    @classmethod
-    def start(
-        cls, spec: Mapping[str, Any], attempt: Attempt, *, temp: Path, own: str, cpus: int, rank: int, head: str | None
-    ) -> RayNode:
-        """Starts a head, or joins the one at `head`.
+    def __init__(
+        self,
+        spec: Mapping[str, Any],
+        attempt: Attempt,
+        *,
+        own: str,
+        cpus: int,
+        rank: int,
+        head: str = "",
+        token: str = "",
+    ) -> None:
+        """Starts a head, or joins the one at `head` with its token.
 
         Args:
             spec: the frozen spec.
             attempt: what is to run here.
-            temp: as `trainer.environment.make_ray_temp` makes it, with the job's token.
             own: this node's address.
             cpus: cores of the job on this node.
             rank: names the log file.
-            head: address of the head, None to be it.
+            head: `host:port` of the head, '' to be it.
+            token: the head's; a head makes its own.
         """
-        sweep(temp.parent)
-        (temp / _OWNER).write_text(f"{os.getpid()} {process_start(os.getpid())}")
+        self.attempt = attempt.folder
+        self.log = attempt.folder / f"ray.{rank}.log"
+        self._tries = _TRIES
+        self._size = size(spec["verl"], cpus)
+        self._inherited = clean(os.environ, spec)
+        self._spec, self._attempt, self._own, self._head, self._token = spec, attempt, own, head, token
+        self._start()
+
+    def _start(self) -> None:
+        self.temp = trainer_environment.make_ray_temp(self._attempt)
+        if self._token:
+            trainer_environment.token_file(self.temp).write_text(self._token)
+        sweep(self.temp.parent)
+        (self.temp / _OWNER).write_text(f"{os.getpid()} {process_start(os.getpid())}")
         # The environment does not travel from the driver to other nodes: what workers need is set here.
-        extra = trainer_environment.variables(spec, attempt, temp, os.environ)
+        extra = trainer_environment.variables(self._spec, self._attempt, self.temp, os.environ)
         extra["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = "0"  # else every end takes 30 s longer
-        with (attempt.folder / f"ray.{rank}.log").open("ab") as log:
-            folder = trainer_environment.ray_folder(temp)
-            process = subprocess.Popen(
-                _command(size(spec["verl"], cpus), folder, own, head), env={**clean(os.environ, spec), **extra},
+        folder = trainer_environment.ray_folder(self.temp)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                _command(self._size, folder, self._own, self._head), env={**self._inherited, **extra},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                 preexec_fn=die_with_parent(signal.SIGKILL),
             )  # fmt: skip
-        return cls(process, temp, attempt.folder)
 
     def joined(self) -> str:
         """Address of the cluster once this node belongs to it, '' before. Ray writes the file when it is up."""
@@ -90,16 +107,29 @@ class RayNode:
             return ""
 
     def ended(self) -> bool:
-        """Whether it has gone; it never ends by itself."""
-        return self.process.poll() is not None
+        """Whether it has gone for good; it never ends by itself. One that did not come up is started once more.
+
+        `ray start` waits 30 s for its raylet, which a busy node may need, and then gives up.
+        """
+        if self.process.poll() is None:
+            return False
+        if self.joined() or self._tries <= 1:
+            return True
+        self._tries -= 1
+        log.warning("Ray did not come up: once more; see %s", self.log)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        shutil.rmtree(self.temp, ignore_errors=True)
+        self._start()
+        return False
 
     def end(self, seconds: float = 5.0) -> None:
         """Ends this node's Ray and everything of the attempt that is left here, and removes its folder."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if not self.ended():
+            if self.process.poll() is None:
                 os.killpg(self.process.pid, number)
             deadline = time.monotonic() + seconds
-            while not self.ended() and time.monotonic() < deadline:
+            while self.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.05)
         processes.end(self.attempt, grace=2.0, exclude=frozenset([os.getpid()]))
         shutil.rmtree(self.temp, ignore_errors=True)
@@ -124,8 +154,8 @@ def clean(environment: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, 
     return {key: value for key, value in environment.items() if key not in unwanted}
 
 
-def _command(size: Size, folder: Path, own: str, head: str | None) -> list[str]:
-    role = ["--head", "--port=0", "--include-dashboard=False"] if head is None else [f"--address={head}"]
+def _command(size: Size, folder: Path, own: str, head: str) -> list[str]:
+    role = ["--head", "--port=0", "--include-dashboard=False"] if not head else [f"--address={head}"]
     store = [f"--object-store-memory={size.object_store}"] if size.object_store else []
     return [
         sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *role, *store, f"--temp-dir={folder}",

@@ -77,12 +77,12 @@ def requeue(here: Allocation, exclude: Sequence[str], note: Callable[[Sequence[s
         log.warning("not queued again: %s, restarts %s", told.get("JobState"), told.get("Restarts"))
         return False
     away = _away(told, exclude, here.nodes)
+    nodes = ",".join(sorted({*_names(told.get("ExcNodeList", "")), *away})) if away else ""
     note(away)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it comes at once, and there is one more thing to say
     if _ask(["scontrol", "requeue", here.job]) is None:
         return False
-    if away:
-        nodes = ",".join(sorted({*filter(None, told.get("ExcNodeList", "").split(",")), *away}))
+    if nodes:
         _ask(["scontrol", "update", f"JobId={here.job}", f"ExcNodeList={nodes}"])
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     time.sleep(_DEATH_SECONDS)  # the batch script must not go on before SLURM has ended it
@@ -95,11 +95,16 @@ def _away(job: Mapping[str, str], exclude: Sequence[str], needed: int) -> tuple[
         return ()
     partition = fields(_ask(["scontrol", "show", "partition", job.get("Partition", "").partition(",")[0]]) or "")
     total = partition.get("TotalNodes", "")
-    already = len(list(filter(None, job.get("ExcNodeList", "").split(","))))
-    if total.isdigit() and int(total) - already - len(exclude) < needed:
+    gone = {*_names(job.get("ExcNodeList", "")), *exclude}
+    if total.isdigit() and int(total) - len(gone) < needed:
         log.warning("%s not left out: too few other nodes", ",".join(exclude))
         return ()
     return tuple(exclude)
+
+
+def _names(short: str) -> list[str]:
+    """The nodes of a list such as `node[2,4-8]`."""
+    return (_ask(["scontrol", "show", "hostnames", short]) or short).split() if short else []
 
 
 def _ask(words: Sequence[str]) -> str | None:

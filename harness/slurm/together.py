@@ -23,7 +23,7 @@ from harness.trainer import joined
 from harness.trainer.environment import Attempt
 
 RAY_TRAINER = "harness.trainer.main"
-JOIN_SECONDS = 180.0
+JOIN_SECONDS = 300.0
 """For Ray to come up on all nodes: importing it from a busy shared file system takes its time."""
 _LEAVE_SECONDS = 15.0
 _SETTLE_SECONDS = 6.0
@@ -57,14 +57,13 @@ class Leader:
         self.meeting.clear_others()
         try:
             if uses_ray(self.spec):
-                temp = trainer_environment.make_ray_temp(attempt)
                 own = address(self.here.node, self.names[1:])
-                ray = RayNode.start(self.spec, attempt, temp=temp, own=own, cpus=self.here.cpus, rank=0, head=None)
-                head = self._until(ray, lambda: ray.joined() if ray else "")
-                token = trainer_environment.token_file(temp).read_text()
+                ray = up = RayNode(self.spec, attempt, own=own, cpus=self.here.cpus, rank=0)
+                head = self._until(up, up.joined)
+                token = trainer_environment.token_file(up.temp).read_text()
                 self.meeting.say("head.json", {"attempt": attempt.number, "address": head, "token": token})
-                self._until(ray, lambda: {f"joined.{rank}" for rank in others} <= self.meeting.names())
-                variables = joined.Cluster(address=head, node=own, temp=temp).variables()
+                self._until(up, lambda: {f"joined.{rank}" for rank in others} <= self.meeting.names())
+                variables = joined.Cluster(address=head, node=own, temp=up.temp).variables()
             else:
                 self.meeting.say("head.json", {"attempt": attempt.number, "address": ""})
                 variables = {}
@@ -113,10 +112,9 @@ def _starved(killed: int, here: Allocation) -> dict[str, Any]:
 
 
 def _report(ray: RayNode, here: Allocation) -> dict[str, Any]:
-    log = ray.attempt / f"ray.{here.rank}.log"
-    found = evidence.cause(evidence.tail(log), ray.process.returncode)
+    found = evidence.cause(evidence.tail(ray.log), ray.process.returncode)
     known = found.name if found.name not in ("unknown", "killed") else "node failure"
-    reason = f"{known}: Ray on {here.node} ended with exit code {ray.process.returncode}; see {log}"
+    reason = f"{known}: Ray on {here.node} ended with exit code {ray.process.returncode}; see {ray.log}"
     return {"node": here.node, "cause": known, "reason": reason}
 
 
@@ -157,11 +155,9 @@ def _take_part(
 ) -> int:
     spec = Store(run_folder.parent).spec(run_folder.name)
     attempt = Attempt(run_dir=run_folder, run_id=str(spec["id"]), number=int(head["attempt"]))
-    temp = trainer_environment.make_ray_temp(attempt)
-    trainer_environment.token_file(temp).write_text(str(head["token"]))
     own = address(here.node, tuple(here.names()))
-    ray = RayNode.start(
-        spec, attempt, temp=temp, own=own, cpus=here.cpus, rank=here.rank, head=str(head["address"])
+    ray = RayNode(
+        spec, attempt, own=own, cpus=here.cpus, rank=here.rank, head=str(head["address"]), token=str(head["token"])
     )  # fmt: skip
     told = False
     kills = memory.kills()

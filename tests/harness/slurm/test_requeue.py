@@ -8,7 +8,7 @@ from harness.slurm import command, requeue
 from harness.slurm.allocation import Allocation
 
 RUNNING = "JobId=71 ArrayJobId=71 ArrayTaskId=5\n   JobState=RUNNING Requeue=1 Restarts=1 TimeLimit=01:00:00\n"
-MORE = "   PreemptEligibleTime=2026-11-30T13:29:48 PreemptTime=None ExcNodeList=n9 Partition=gpu\n"
+MORE = "   PreemptEligibleTime=2026-11-30T13:29:48 PreemptTime=None ExcNodeList=n[8-9] Partition=gpu\n"
 
 
 @pytest.fixture
@@ -23,7 +23,11 @@ def here():
 def scontrol(monkeypatch):
     """Answers and remembers; `answers` maps the second word to what scontrol says, or to an error."""
     asked = []
-    answers = {"job": RUNNING + MORE, "partition": "PartitionName=gpu\n   TotalCPUs=8 TotalNodes=4\n"}
+    answers = {
+        "job": RUNNING + MORE,
+        "partition": "PartitionName=gpu\n   TotalCPUs=8 TotalNodes=4\n",
+        "hostnames": "n8\nn9\n",
+    }
 
     def run(words, **more):
         asked.append(" ".join(words[1:]))
@@ -42,7 +46,7 @@ def scontrol(monkeypatch):
 def test_the_fields_of_a_job():
     fields = requeue.fields(RUNNING + MORE)
     assert (fields["JobState"], fields["Restarts"], fields["ExcNodeList"], fields["PreemptTime"]) == (
-        "RUNNING", "1", "n9", "",
+        "RUNNING", "1", "n[8-9]", "",
     )  # fmt: skip
 
 
@@ -71,11 +75,11 @@ def test_a_job_goes_back_under_its_own_name_and_away_from_the_bad_node(here, sco
     noted = []
     assert requeue.requeue(here, ("n1",), noted.append)
     assert noted == [("n1",)]
-    assert scontrol[0][-2:] == ["requeue 71_5", "update JobId=71_5 ExcNodeList=n1,n9"]
+    assert scontrol[0][-2:] == ["requeue 71_5", "update JobId=71_5 ExcNodeList=n1,n8,n9"]
 
 
 def test_a_node_is_not_left_out_where_too_few_would_remain(here, scontrol):
-    scontrol[1]["partition"] = "PartitionName=gpu TotalNodes=2\n"
+    scontrol[1]["partition"] = "PartitionName=gpu TotalNodes=3\n"
     noted = []
     assert requeue.requeue(here, ("n1",), noted.append)
     assert noted == [()]
