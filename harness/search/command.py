@@ -9,9 +9,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from harness import claim, freeze
+from harness import claim, freeze, reference
 from harness.compose import compose, project_folder
 from harness.errors import HarnessError
 from harness.search import journal as records
@@ -22,6 +22,7 @@ from harness.search.journal import Journal
 from harness.search.state import View
 from harness.search.study import Study
 from harness.search.world import StoreWorld
+from harness.settings import to_plain
 from harness.store import Store
 from harness.supervise import StopRequest
 
@@ -88,13 +89,15 @@ def _controller(
     journal = Journal(study, place / "journal.log")
     if study.rules.narrow is not None and journal.get(records.RANKS) is None:
         journal.set(records.RANKS, narrow.ranks(study, store))
-    settings = compose((*study.overrides, "baseline=mean")).settings
+    composed = compose((*study.overrides, "baseline=mean"))
+    settings = composed.settings
     if settings.cluster.launcher == "slurm":
         jobs = launch.Slurm(store, project, trainer)
         yield Controller(study, journal, StoreWorld(study, store, project, jobs)), jobs
         return
     warm = settings.platform == "cpu" and settings.cluster.fork_server and not once and trainer == freeze.TRAINER
-    with _fork_server(warm) as environment:
+    alike = {"config": to_plain(settings), "verl": reference.laid_over(reference.load(), composed.asked)}
+    with _fork_server(warm, alike) as environment:
         here = launch.Local(store, place, project, detached=once, trainer=trainer, environment=environment)
         try:
             yield Controller(study, journal, StoreWorld(study, store, project, here)), here
@@ -104,14 +107,16 @@ def _controller(
 
 
 @contextlib.contextmanager
-def _fork_server(wanted: bool) -> Iterator[Mapping[str, str]]:
+def _fork_server(wanted: bool, spec: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
     """Environment of runs whose Ray workers are forked from one preloaded process: start-up is paid once a study."""
     if not wanted:
         yield {}
         return
     from harness.trainer.cpu.forkserver import ForkServer
+    from harness.trainer.environment import shared_variables
 
-    server = ForkServer.start(dict(os.environ))
+    # What one run adds to the environment, all of them do: it is the server's as well, or it declines them.
+    server = ForkServer.start({**os.environ, **shared_variables(spec, os.environ)})
     try:
         yield server.environment()
     finally:
