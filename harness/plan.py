@@ -62,12 +62,17 @@ def plan(sweep: Sweep, store: Store, root: Path) -> list[Planned]:
 
 
 def refreshed(entries: Sequence[Planned], store: Store) -> list[Planned]:
-    """The same plan by the state of things now: what was to be started may have been started by others since."""
+    """The same plan by the state of things now.
+
+    What was to be started may have been started by others since; what was unknown, such as a submission whose submitter
+    was killed, may have been settled.
+    """
     seen = live.overview(store, [entry.id for entry in entries])
     fresh = []
     for entry in entries:
         state = seen[entry.id].state
-        action, reason = decide(state) if entry.action in ("add", "retry") else (entry.action, entry.reason)
+        open_ = entry.action in ("add", "retry") or entry.action == "keep" and entry.state.kind == "unknown"
+        action, reason = decide(state) if open_ else (entry.action, entry.reason)
         fresh.append(replace(entry, state=state, action=action, reason=reason))
     return fresh
 

@@ -181,7 +181,7 @@ def test_without_an_answer_of_squeue_nothing_is_submitted(lab, slurm):
     lab.apply()
     slurm.wish(outage=True)
     assert {e.state.kind for e in lab.plan()} == {"unknown"}
-    assert "squeue: squeue: error: Unable to contact slurm controller" in lab.plan()[0].reason
+    assert "squeue: Unable to contact slurm controller" in lab.plan()[0].reason
     lab.apply()
     assert len(slurm.jobs) == 3
     slurm.wish(outage="sbatch")
