@@ -42,6 +42,8 @@ class Row:
     zero_share: float | None
     """Share of responses with zero advantage."""
     seconds_left: float | None
+    gpus: int = 0
+    """On all its nodes."""
     gpu_hours: float | None = None
     """Over all attempts; None where it takes no GPU."""
     waits: str = ""
@@ -63,6 +65,7 @@ def row(store: Store, run: str, state: RunState | None = None) -> Row:
         run, spec["label"], config["baseline"]["name"], "" if K is None else f"{K:g}", config["model"]["name"],
         str(config["seed"]), state, _number(metrics, "entropy/all", "actor/entropy"), _number(metrics, "eval/pass@1"),
         _number(metrics, "advantage/zero_share"), left,
+        config["model"]["resources"]["gpus"] * config["model"]["resources"].get("nodes", 1),
     )  # fmt: skip
 
 

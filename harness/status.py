@@ -36,13 +36,11 @@ def _row(store: Store, run: str, seen: live.Seen, flagged: Mapping[str, str]) ->
     left = plain.seconds_left
     if left is None and job is not None and seen.state.kind == "running" and job.left is not None:
         left = float(job.left)  # until the time limit, while nothing is known of the steps
-    spec = store.brief(run)
-    need = spec["config"]["model"]["resources"]
     hours = None
-    if need["gpus"]:
+    if plain.gpus:
         beat = store.heartbeat(run).get("time")
         until = time.time() if seen.state.kind == "running" or not isinstance(beat, int | float) else float(beat)
-        hours = usage.gpu_hours(store.attempts(run), need["gpus"] * need["nodes"], until=until)
+        hours = usage.gpu_hours(store.attempts(run), plain.gpus, until=until)
     return dataclasses.replace(
         plain, waits=waits, seconds_left=left, gpu_hours=hours, entropy_flag=flagged.get(run, "")
     )

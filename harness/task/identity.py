@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from typing import Any
@@ -58,6 +59,7 @@ def data_identity(name: str) -> dict[str, Any]:
     return {"builtin": name, "content": _digest(), "scorer": SCORER}
 
 
+@functools.cache
 def _digest() -> str:
     """SHA-256 over every problem, training and evaluation."""
     sets = [arithmetic.training_set(), *map(arithmetic.evaluation_set, arithmetic.BENCHMARKS)]
