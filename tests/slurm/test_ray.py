@@ -33,7 +33,7 @@ def pair(slurm_lab):
     runs = (start(25), start(500))
     jobs = slurm_lab.submit(*runs)
     for run in runs:
-        wait(lambda run=run: slurm_lab.step(run) >= 2, 240, lambda run=run: slurm_lab.trouble(run))
+        wait(lambda run=run: slurm_lab.step(run) >= 2, 500, lambda run=run: slurm_lab.trouble(run))
     return [(run, jobs[run]) for run in runs]
 
 

@@ -1,7 +1,7 @@
 """Real runs of verl on the CPU: what they record, that it can be repeated, and that a kill loses nothing.
 
-Four runs of one specification, QAE with dynamic sampling: undisturbed; killed and resumed, both times by way of the
-fork server; and with verl's own agent loop workers and a task runner of its own, stopped by a signal.
+Four runs of one specification, QAE with dynamic sampling: undisturbed, and killed and resumed, these by way of the fork
+server; and started as ever, with verl's own agent loop workers and a task runner of its own, stopped by a signal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ OVERRIDES = {
     "trainer.save_freq": SAVE,
     "trainer.test_freq": 4,
 }
-TIMEOUT = 240.0
+TIMEOUT = 900.0
+"""Seconds after which a run hangs; it takes less than a minute where the machine has nothing else to do."""
 
 
 def start(run_dir: Path, attempt: int, added: Mapping[str, str] | None = None) -> subprocess.Popen:
@@ -88,9 +89,18 @@ def table(run_dir: Path, kind: str, step: int) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(make_run: Callable[..., Path]) -> Path:
+def fork_server(make_run: Callable[..., Path]) -> Iterator[forkserver.ForkServer]:
+    spec = json.loads((make_run(OVERRIDES) / "spec.json").read_text())
+    shared = environment.shared_variables(spec, os.environ)
+    with forkserver.ForkServer.start({**os.environ, **shared}) as server:
+        yield server
+        assert "declined" not in (server.folder / "log").read_text()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(make_run: Callable[..., Path], fork_server: forkserver.ForkServer) -> Path:
     run_dir = make_run(OVERRIDES, baseline={"name": "qae", "K": 0.4})
-    finish(start(run_dir, 1), run_dir, 1)
+    finish(start(run_dir, 1, fork_server.environment()), run_dir, 1)
     return run_dir
 
 
@@ -157,15 +167,6 @@ def test_the_wandb_history_is_complete(undisturbed):
     assert run.config["verl"]["algorithm"]["adv_estimator"] == "qae"
     assert run.config["baseline"]["K"] == 0.4
     assert {"qae", "K=0.4"} <= set(run.tags)
-
-
-@pytest.fixture
-def fork_server(undisturbed: Path) -> Iterator[forkserver.ForkServer]:
-    spec = json.loads((undisturbed / "spec.json").read_text())
-    shared = environment.shared_variables(spec, os.environ)
-    with forkserver.ForkServer.start({**os.environ, **shared}) as server:
-        yield server
-        assert "declined" not in (server.folder / "log").read_text()
 
 
 def test_a_run_killed_in_mid_training_resumes_to_the_same_files(undisturbed, make_run, fork_server):
