@@ -23,6 +23,8 @@ from analysis.paired import difference, paired_t, welch
 from harness.errors import HarnessError
 from tests.support.shared import SHARED, needs
 
+pytestmark = pytest.mark.slow  # many processes, files or figures
+
 
 def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])

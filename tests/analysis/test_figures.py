@@ -19,6 +19,8 @@ from analysis.figures import bars, curves, draw, language, weights
 from harness.errors import HarnessError
 from harness.quantile import quantile_weights
 
+pytestmark = pytest.mark.slow  # many processes, files or figures
+
 ALONE = ("entropy", "entropy_by_sign", "query_weights", "advantage_shares", "zero_share", "pass_at_k", "k_sensitivity",
          "words", "tokens", "outcome_map", "paired_differences")  # fmt: skip
 

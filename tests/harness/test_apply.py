@@ -11,6 +11,8 @@ import pytest
 
 from harness import files
 
+pytestmark = pytest.mark.slow  # many processes, files or figures
+
 STUDY = """
 overrides: [cluster=local, cluster.fork_server=false, steps=6, save_every=2, evaluation.every=3, cluster.grace_seconds=5]
 grid:

@@ -15,6 +15,8 @@ from harness import reference
 from harness.compose import compose, groups, project_folder
 from harness.trainer.environment import PLUGIN, cpu_variables
 
+pytestmark = pytest.mark.slow  # many processes, files or figures
+
 BASELINES = {"mean", "mean_no_std", "qae", "rloo"}
 RECIPES = {"grpo", "dapo", "dapo_no_clip_higher", "clip_cov", "kl_cov", "gspo", "kl_loss"}
 

@@ -15,6 +15,8 @@ from harness.errors import HarnessError
 from harness.plan import plan
 from harness.store import Store
 
+pytestmark = pytest.mark.slow  # many processes, files or figures
+
 STUDIES = [
     "main_table", "mask_ablation", "eps_high", "k_sensitivity", "model_size", "group_size", "kl_instead", "gspo_8b",
     "reward_shape", "small_model",

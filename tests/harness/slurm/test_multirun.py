@@ -7,6 +7,8 @@ import pytest
 from harness import cli, files, multirun
 from tests.harness.conftest import FAKE
 
+pytestmark = pytest.mark.slow  # many processes, files or figures
+
 JOBS = [["baseline=mean", "seed=1"], ["baseline=qae", "baseline.K=0.2", "seed=1"], ["baseline=rloo", "seed=1"]]
 SHORT = ["steps=4", "save_every=2", "evaluation.every=2", "+cluster.max_runs=2", "cluster.fork_server=false"]
 FULL = ["train", "--multirun", "hydra/launcher=harness", "baseline=qae", "baseline.K=0.2,0.4", "seed=1,2"]

@@ -6,6 +6,8 @@ from harness import cli, files
 from harness.slurm import live, submission
 from tests.harness.slurm.test_submit import STUDY, ids
 
+pytestmark = pytest.mark.slow  # many processes, files or figures
+
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch):

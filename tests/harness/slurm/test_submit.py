@@ -11,6 +11,8 @@ from harness import files
 from harness.errors import HarnessError
 from harness.slurm import backlog, command, live, submission
 
+pytestmark = pytest.mark.slow  # many processes, files or figures
+
 STUDY = """
 overrides: [cluster=auto, steps=6, save_every=2, evaluation.every=3]
 grid:

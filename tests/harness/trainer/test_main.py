@@ -127,4 +127,4 @@ def test_an_end_by_force_flushes_wandb(tmp_path, launch):
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 143
     (run,) = local.load(tmp_path / "wandb")
-    assert run.history.index.tolist() == list(range(50))
+    assert run.history["step"].tolist() == list(range(50))
