@@ -39,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         attempt = _attempt(options.run_dir, options.attempt)
         spec = read_spec(attempt.run_dir)
+        # The W&B service of whoever started us would outlive us, hold our run as in use, and not be ours to flush.
+        os.environ.pop("WANDB_SERVICE", None)
         if options.fork_server and environment.on_cpu(spec["verl"]):
             os.environ[environment.FORK_SERVER] = options.fork_server
         os.environ.update(environment.shared_variables(spec, os.environ))

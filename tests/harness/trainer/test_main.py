@@ -122,7 +122,8 @@ def test_an_error_leaves_its_traceback_and_exit_code_1(tmp_path, launch):
 
 
 @pytest.mark.slow
-def test_an_end_by_force_flushes_wandb(tmp_path, launch):
+def test_an_end_by_force_flushes_a_wandb_of_its_own(tmp_path, launch, monkeypatch):
+    monkeypatch.setenv("WANDB_SERVICE", "3-1-tcp-localhost-1")  # as a process that uses W&B leaves it to its children
     process = launch("wandb", "--grace", "0.1")
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 143
