@@ -34,8 +34,8 @@ def _row(store: Store, run: str, seen: live.Seen, flagged: Mapping[str, str]) ->
     job = seen.job
     waits = job.reason if job is not None and seen.state.kind == "queued" else ""
     left = plain.seconds_left
-    if left is None and job is not None and seen.state.kind == "running" and job.left is not None:
-        left = float(job.left)  # until the time limit, while nothing is known of the steps
+    if left is None and seen.state.kind == "running" and plain.state.step:
+        left = _left(store, run, plain.state.step, plain.state.total)
     hours = None
     if plain.gpus:
         beat = store.heartbeat(run).get("time")
@@ -44,6 +44,15 @@ def _row(store: Store, run: str, seen: live.Seen, flagged: Mapping[str, str]) ->
     return dataclasses.replace(
         plain, waits=waits, seconds_left=left, gpu_hours=hours, entropy_flag=flagged.get(run, "")
     )
+
+
+def _left(store: Store, run: str, step: int, total: int) -> float | None:
+    """Seconds that the rest takes at the pace of this attempt, its start-up included; None before its first step."""
+    attempts = store.attempts(run)
+    last = attempts[-1] if attempts else {}
+    done = step - int(last.get("from") or 0)
+    taken = usage.seconds(last, time.time())
+    return (total - step) * taken / done if done > 0 and taken else None
 
 
 def reasons(shown: Sequence[Row]) -> list[str]:
