@@ -20,7 +20,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 SECRET = "planted0123456789abcdef0123456789abcdef01"
 STUDY = """
 question: Does a sweep survive kill -9?
-overrides: [cluster=local, model=tiny, recipe=dapo, steps=6, save_every=2, evaluation.every=3, token_steps=[2]]
+overrides: [cluster=local, model=tiny, recipe=dapo, steps=6, save_every=2, evaluation.every=3, 'token_steps=[2]']
 grid:
   - baseline: mean
   - {baseline: qae, baseline.K: 0.4}
@@ -104,9 +104,9 @@ def test_the_shares_of_the_advantage_add_up_and_a_quantile_zeroes_one_side(sweep
     for point in files.read_json(folder / "runs" / "_sweeps" / "study.json")["points"]:
         rows, damaged = files.read_json_lines(folder / "runs" / point["id"] / "metrics.jsonl")
         assert damaged == 0
-        assert [row["step"] for row in rows] == list(range(1, 7))
+        assert [row["step"] for row in rows] == list(range(7)), "step 0 is the evaluation before training"
         quantile = "QAE" in point["label"]
-        for row in rows:
+        for row in rows[1:]:
             m = row["metrics"]
             shares = [m[f"advantage/{side}_share"] for side in ("zero", "positive", "negative")]
             assert sum(shares) == pytest.approx(1, abs=1e-6)
