@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness import estimates, freeze, progress, provenance, report_text
 from harness.compose import compose, project_folder
@@ -20,6 +18,7 @@ from harness.slurm import schedule
 from harness.store import Store
 from harness.supervise import StopRequest, supervise
 from harness.sweep import Sweep, load
+from harness.trainer.cpu import forkserver
 
 EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 
@@ -96,28 +95,12 @@ def _launch(sweep: Sweep, entries: Sequence[Planned], jobs: Sequence[Job], store
     runs = list(dict.fromkeys(e.id for e in entries))
     watcher = progress.watcher(store, runs, f"sweep {sweep.name}", sys.stdout)
     try:
-        with _fork_server(on_cpu and cluster.fork_server and len(jobs) > 1, store.spec(jobs[0].id)) as environment:
+        warm = on_cpu and cluster.fork_server and len(jobs) > 1
+        with forkserver.for_runs(store.spec(jobs[0].id), wanted=warm) as environment:
             launcher = LocalLauncher(store, machine, most=cluster.max_runs, environment=environment)
             return launcher.run(jobs, stop, watcher)
     finally:
         watcher.close()
-
-
-@contextlib.contextmanager
-def _fork_server(wanted: bool, spec: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
-    """Environment of runs whose Ray workers are forked from one preloaded process: start-up is paid once a sweep."""
-    if not wanted:
-        yield {}
-        return
-    from harness.trainer.cpu.forkserver import ForkServer
-    from harness.trainer.environment import shared_variables
-
-    # What one run of a sweep adds to the environment, all of them do: it is the server's as well, or it declines them.
-    server = ForkServer.start({**os.environ, **shared_variables(spec, os.environ)})
-    try:
-        yield server.environment()
-    finally:
-        server.close()
 
 
 def _failures(store: Store, failed: Sequence[str]) -> list[str]:

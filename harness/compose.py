@@ -12,7 +12,8 @@ from typing import Any
 
 from harness import interpolation, microbatch, reference
 from harness.errors import HarnessError, nearest
-from harness.settings import Settings, construct, to_plain
+from harness.settings import Settings
+from harness.typed import construct, to_plain
 
 VERL = "verl"
 _HYDRA_ONLY = ("hydra",)
@@ -82,6 +83,7 @@ def compose(overrides: Sequence[str]) -> Composed:
     verl = tree.get(VERL) or {}
     asked = reference.laid_over(interpolation.resolve(verl, {**to_plain(settings), VERL: verl}), extra)
     _check_verl(asked, parsed, choices)
+    _check_mask(settings, asked)
     microbatch.fit(asked, settings)
     asked.setdefault("trainer", {})["experiment_name"] = settings.label
     asked.setdefault("harness", {})["reference_K"] = settings.baseline.K or settings.baseline.reference_K
@@ -239,6 +241,17 @@ def _check_verl(asked: Mapping[str, Any], parsed: Sequence[_Override], choices: 
     hint = nearest(key, siblings or valid)
     origin = _origin(unknown[0], parsed, choices)
     raise HarnessError(f"{key}: verl {reference.verl_version()} has no such key (set in {origin}); {hint}")
+
+
+def _check_mask(settings: Settings, asked: Mapping[str, Any]) -> None:
+    """A mask must know what a success is; two reward values say it themselves, shaped ones do not."""
+    baseline = settings.baseline
+    shaping = asked.get("reward", {}).get("reward_kwargs", {}).get("overlong_buffer_cfg", {}).get("enable")
+    if shaping and baseline.mask != "both" and baseline.success_threshold is None:
+        raise HarnessError(
+            f"baseline.mask={baseline.mask}: recipe={settings.recipe.name} penalises long responses, so rewards "
+            "have more than two values: set baseline.success_threshold (0 for rewards of -1 and 1, 0.5 for 0 and 1)"
+        )
 
 
 def _origin(key: str, parsed: Sequence[_Override], choices: Sequence[str]) -> str:

@@ -114,12 +114,14 @@ def _exit_code(status: str) -> int | None:
 def cause(log: str, exit_code: int | None) -> Cause:
     """The cause that a trainer's log names.
 
-    The last error line that is no wrapper of Ray's is taken; without any the last line and the exit code must do.
+    Exit code 2 is ours: its one line `error: ...` was written for people. Else the last error line that is no wrapper
+    of Ray's is taken; without any the last line and the exit code must do.
     """
     lines = [_RAY.sub("", _ANSI.sub("", line)).rstrip() for line in log.splitlines()]
     lines = [line for line in lines if line.strip()]
     errors = [line.strip() for line in lines if _ERROR.match(line)]
-    told = [line for line in errors if not any(w in line.partition(":")[0] for w in _WRAPPERS)] or errors
+    ours = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")] if exit_code == 2 else []
+    told = ours or [line for line in errors if not any(w in line.partition(":")[0] for w in _WRAPPERS)] or errors
     ending = f"exit code {exit_code}" if exit_code is None or exit_code >= 0 else f"killed by signal {-exit_code}"
     line = told[-1] if told else (f"{ending}; last line: {lines[-1].strip()}" if lines else f"{ending}, empty log")
     return Cause(_class(line, told, lines, exit_code), line[:400])

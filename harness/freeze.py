@@ -13,9 +13,10 @@ from harness.compose import Composed
 from harness.errors import HarnessError
 from harness.plan import Planned, todo
 from harness.provenance import Provenance
-from harness.settings import Settings, to_plain
+from harness.settings import Settings
 from harness.store import SCHEMA, Store, now
 from harness.sweep import Sweep
+from harness.typed import to_plain
 
 TRAINER = "harness.trainer.main"
 """Module that trains a frozen run: `python -m MODULE RUN_DIR --attempt N`."""

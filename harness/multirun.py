@@ -16,10 +16,11 @@ from harness.compose import project_folder
 from harness.errors import HarnessError
 from harness.machine import check, survey
 from harness.plan import Planned, plan, summary, todo
-from harness.settings import Resources, construct
+from harness.settings import Resources
 from harness.slurm import live, schedule
 from harness.store import Store, ids_of
 from harness.sweep import Point, Sweep
+from harness.typed import construct
 
 EXIT_DONE, EXIT_FAILED = 0, 1
 

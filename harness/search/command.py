@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness import claim, freeze, reference
 from harness.compose import compose, project_folder
@@ -22,9 +22,10 @@ from harness.search.journal import Journal
 from harness.search.state import View
 from harness.search.study import Study
 from harness.search.world import StoreWorld
-from harness.settings import to_plain
 from harness.store import Store
 from harness.supervise import StopRequest
+from harness.trainer.cpu import forkserver
+from harness.typed import to_plain
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -97,30 +98,13 @@ def _controller(
         return
     warm = settings.platform == "cpu" and settings.cluster.fork_server and not once and trainer == freeze.TRAINER
     alike = {"config": to_plain(settings), "verl": reference.laid_over(reference.load(), composed.asked)}
-    with _fork_server(warm, alike) as environment:
+    with forkserver.for_runs(alike, wanted=warm) as environment:
         here = launch.Local(store, place, project, detached=once, trainer=trainer, environment=environment)
         try:
             yield Controller(study, journal, StoreWorld(study, store, project, here)), here
         finally:
             if not once:
                 here.stop(settings.cluster.grace_seconds + 20)
-
-
-@contextlib.contextmanager
-def _fork_server(wanted: bool, spec: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
-    """Environment of runs whose Ray workers are forked from one preloaded process: start-up is paid once a study."""
-    if not wanted:
-        yield {}
-        return
-    from harness.trainer.cpu.forkserver import ForkServer
-    from harness.trainer.environment import shared_variables
-
-    # What one run adds to the environment, all of them do: it is the server's as well, or it declines them.
-    server = ForkServer.start({**os.environ, **shared_variables(spec, os.environ)})
-    try:
-        yield server.environment()
-    finally:
-        server.close()
 
 
 def _check_cap(study: Study, controller: Controller) -> None:

@@ -140,7 +140,7 @@ class Slurm:
 
 
 def _need(store: Store, run: str) -> Resources:
-    from harness.settings import construct
+    from harness.typed import construct
 
     need: Resources = construct(Resources, store.spec(run)["config"]["model"]["resources"])
     return need

@@ -11,7 +11,7 @@ from typing import Any
 from harness import sweep
 from harness.errors import HarnessError, check, check_choice, nearest
 from harness.search import space
-from harness.settings import construct
+from harness.typed import construct
 
 FOLDER = "search"
 """Of sweeps/: where study files lie."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from harness.compose import Composed
 from harness.doctor import FAILURE, OK, WARNING, Finding
-from harness.settings import to_plain
 from harness.slurm import command, limits, queue, script
+from harness.typed import to_plain
 
 _NEEDED = ("sbatch", "squeue", "scancel", "scontrol", "srun")
 _WISHED = {"sacct": "ends of jobs that left no record stay unknown", "sacctmgr": "submit limits cannot be asked for"}

@@ -151,7 +151,7 @@ def evaluation_table(
         "accuracy": _accuracies(responses),
         "length": responses.lengths,
         "words": _count(responses.texts, words),
-        "answer": [None if answer is None else str(answer) for answer in answers],
+        "answer": [None if answer in (None, "") else str(answer) for answer in answers],
         "scorer": [scorer] * len(problems),
     }
     places = [(source, _natural(index)) for source, index in zip(responses.sources, responses.indices, strict=True)]

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from harness import compose, sweep
 
 FAKE = "tests.support.fake_trainer"
+
+
+APPLY = (
+    "import sys; from pathlib import Path; from harness import sweep; from harness.apply import apply\n"
+    "sweep.folder = lambda: Path(sys.argv[1])\n"
+    f"sys.exit(apply('study', report=False, trainer={FAKE!r}))"
+)
 
 
 class Lab:
@@ -37,6 +46,13 @@ class Lab:
         from harness.apply import apply
 
         return apply(name, report=False, trainer=FAKE)
+
+    def start(self):
+        """`apply` in a process of its own, with its output in one pipe."""
+        command = [sys.executable, "-c", APPLY, str(self._sweeps)]
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
 
     @property
     def store(self):

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,18 +18,6 @@ grid:
   - {baseline: qae, baseline.K: [0.2, 0.8]}
 seeds: [1]
 """
-CODE = (
-    "import sys; from pathlib import Path; from harness import sweep; from harness.apply import apply\n"
-    "sweep.folder = lambda: Path(sys.argv[1])\n"
-    "sys.exit(apply('study', report=False, trainer='tests.support.fake_trainer'))"
-)
-
-
-def start(lab):
-    command = [sys.executable, "-c", CODE, str(lab.file().parent)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
 
 
 def trained(lab, run):
@@ -103,7 +89,7 @@ def test_a_run_that_does_not_move_is_a_hang(lab, capsys):
 def test_two_sweeps_at_once_run_no_point_twice(lab):
     lab.sweep(STUDY)
     lab.wish(step_seconds=0.2)
-    both = [start(lab), start(lab)]
+    both = [lab.start(), lab.start()]
     outputs = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     for entry in lab.plan():
@@ -113,7 +99,7 @@ def test_two_sweeps_at_once_run_no_point_twice(lab):
 def test_interrupt_saves_and_the_next_apply_goes_on(lab):
     lab.sweep(STUDY)
     lab.wish(step_seconds=0.5)
-    process = start(lab)
+    process = lab.start()
     first = lab.plan()[0].id
     wait_for(lambda: lab.store.heartbeat(first).get("step", 0) >= 1)
     process.send_signal(signal.SIGINT)
@@ -133,7 +119,7 @@ def test_interrupt_saves_and_the_next_apply_goes_on(lab):
 def test_a_kill_loses_at_most_one_save_interval(lab, victim):
     lab.sweep(STUDY)
     lab.wish(step_seconds=0.4)
-    process = start(lab)
+    process = lab.start()
     first = lab.plan()[0].id
     wait_for(lambda: lab.store.heartbeat(first).get("step", 0) >= 3)
     supervisor = files.read_json(lab.runs / first / "claim.json")["pid"]

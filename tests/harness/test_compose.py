@@ -106,3 +106,11 @@ def test_hydras_global_state_is_left_as_it_was():
 
 def test_groups_are_the_folders_of_conf():
     assert set(groups()) == {"platform", "model", "baseline", "recipe", "data", "evaluation", "cluster", "tracking"}
+
+
+def test_a_mask_on_shaped_rewards_needs_to_know_what_a_success_is():
+    masked = ["baseline=qae", "baseline.mask=negative"]
+    compose([*masked, "recipe=grpo"])
+    compose([*masked, "recipe=dapo", "baseline.success_threshold=0.5"])
+    with pytest.raises(HarnessError, match=r"baseline\.mask=negative: recipe=dapo .* set baseline\.success_threshold"):
+        compose([*masked, "recipe=dapo"])

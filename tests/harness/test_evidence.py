@@ -25,6 +25,7 @@ ray.exceptions.RayTaskError(OutOfMemoryError): ray::TaskRunner.run() (pid=77)
         ("all is well", -9, "killed", "killed by signal 9; last line: all is well"),
         ("", 1, "unknown", "exit code 1, empty log"),
         ("KeyError: 'acc'", 1, "unknown", "KeyError: 'acc'"),
+        ("KeyError: 'x'\nerror: K=2: use 0.4\nTraining Progress: 0%", 2, "configuration", "K=2: use 0.4"),
     ],
 )  # fmt: skip
 def test_the_line_that_says_why(log, code, name, line):

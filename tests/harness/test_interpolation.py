@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 from harness import interpolation, reference
 from harness.compose import _compose_groups, compose
 from harness.errors import HarnessError
-from harness.settings import to_plain
+from harness.typed import to_plain
 
 TREE = {
     "a": 1, "b": {"c": "${a}", "d": "x${a}y${b.e}", "e": None, "f": ["${b.c}", {"g": "${h}"}]}, "h": {"i": "${a}"},

@@ -4,12 +4,14 @@ import pytest
 
 from harness.compose import compose
 from harness.errors import HarnessError
-from harness.settings import Baseline, Evaluation, Recipe, construct, to_plain
+from harness.settings import Baseline, Evaluation, Recipe
+from harness.typed import construct, to_plain
 
 
 def test_a_baseline_says_what_it_is():
     assert Baseline(name="qae", K=0.4).label == "QAE K=0.4"
-    assert Baseline(name="qae", K=0.25, mask="positive", interpolation="linear").label == "QAE POS-MASK linear K=0.25"
+    assert Baseline(name="qae", K=0.25, mask="positive").label == "QAE POS-MASK K=0.25"
+    assert Baseline(name="qae", K=0.25, interpolation="linear").label == "QAE linear K=0.25"
     assert Baseline(name="mean").label == "mean (GRPO)"
 
 
@@ -30,6 +32,11 @@ def test_K_belongs_to_qae_alone():
         Baseline(name="mean", K=0.4)
     with pytest.raises(HarnessError, match="needs a K"):
         Baseline(name="qae")
+
+
+def test_the_estimators_own_rules_hold_before_anything_is_queued():
+    with pytest.raises(HarnessError, match="interpolation=linear with mask=positive: .* use interpolation=exact"):
+        Baseline(name="qae", K=0.4, mask="positive", interpolation="linear")
 
 
 def test_a_misspelt_mask_names_the_nearest():

@@ -21,7 +21,7 @@ from harness.search.controller import Controller
 from harness.search.journal import Journal
 from harness.search.state import Look, Measure, View
 from harness.search.study import Rules, Study
-from harness.settings import construct
+from harness.typed import construct
 
 GROUP = 16
 STEPS, EVERY = 10, 2

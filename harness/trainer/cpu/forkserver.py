@@ -28,8 +28,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.trainer.cpu import forkclient
+from harness.trainer.environment import shared_variables
 
 MODULES = (
     "ray", "torch", "verl.trainer.main_ppo", "verl.trainer.ppo.v1.trainer_sync", "verl.workers.engine_workers",
@@ -101,6 +103,20 @@ class ForkServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def for_runs(spec: Mapping[str, Any], *, wanted: bool = True) -> Iterator[Mapping[str, str]]:
+    """The environment of runs that are forked from one server, which lives as long as the block; {} if not `wanted`.
+
+    `spec` is that of any of the runs. What one of them adds to the environment, all of them do, and so must the server:
+    it declines whoever differs.
+    """
+    if not wanted:
+        yield {}
+        return
+    with ForkServer.start({**os.environ, **shared_variables(spec, os.environ)}) as server:
+        yield server.environment()
 
 
 def _stand_in() -> str:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,18 +18,6 @@ grid:
   - {baseline: qae, baseline.K: [0.2, 0.8]}
 seeds: [1]
 """
-CODE = (
-    "import sys; from pathlib import Path; from harness import sweep; from harness.apply import apply\n"
-    "sweep.folder = lambda: Path(sys.argv[1])\n"
-    "sys.exit(apply('study', report=False, trainer='tests.support.fake_trainer'))"
-)
-
-
-def start(lab):
-    command_line = [sys.executable, "-c", CODE, str(lab.file().parent)]
-    return subprocess.Popen(
-        command_line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
 
 
 def ids(lab):
@@ -140,7 +126,7 @@ def test_a_refusal_is_told_in_slurms_words_and_leaves_nothing_behind(lab, slurm)
 def test_killed_between_sbatch_and_its_answer_nothing_is_twice_and_nothing_lost(lab, slurm):
     lab.sweep(STUDY)
     slurm.wish(kill_submitter=True)
-    process = start(lab)
+    process = lab.start()
     output = process.communicate(timeout=120)[0]
     assert process.returncode == -9, output
     slurm.wish(kill_submitter=False)
@@ -171,7 +157,7 @@ def test_killed_before_sbatch_the_next_one_submits(lab, slurm, monkeypatch):
 
 def test_two_at_once_submit_every_run_once(lab, slurm):
     lab.sweep(STUDY)
-    both = [start(lab), start(lab)]
+    both = [lab.start(), lab.start()]
     outputs = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     assert len(slurm.jobs) == 3

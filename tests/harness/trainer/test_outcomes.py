@@ -14,7 +14,7 @@ def make(**changes) -> Responses:
         "sources": ["sums", "sums", "sums"],
         "indices": [4, 10, 10],
         "rewards": np.array([1.0, 0.0, -0.5]),
-        "scores": [{"acc": 1.0, "pred": "7"}, {"acc": 0.0, "pred": None}, {}],
+        "scores": [{"acc": 1.0, "pred": "7"}, {"acc": 0.0, "pred": ""}, {}],
         "texts": ["wait, wait", "a WAIT b", "waiting"],
         "lengths": np.array([2, 3, 1]),
         "tokens": np.array([5, 6, 5, 5, 7, 9]),
