@@ -11,7 +11,7 @@ from pathlib import Path
 from harness import estimates, freeze, progress, provenance, report_text
 from harness.compose import compose, project_folder
 from harness.local import Job, LocalLauncher, Outcome
-from harness.machine import check, survey
+from harness.machine import Machine, check, survey
 from harness.plan import Planned, plan, summary
 from harness.signature import run_id, signature
 from harness.slurm import schedule
@@ -64,14 +64,17 @@ def carry_out(
         done = schedule.schedule(sweep, entries, store, project, trainer=trainer, anyway=anyway)
         print("\n".join(schedule.told(done, sweep.name)))
         return EXIT_DONE
-    stop = StopRequest()
-    stop.install()
-    freeze.freeze(sweep, entries, store, project, provenance.collect(project), trainer)
     # Runs that another process works on are waited for: the report is about all of them.
     jobs = [
         _job(e) for e in entries if e.action in ("add", "retry") or e.state.kind == "running" and e.action == "keep"
     ]
-    outcome = _launch(sweep, entries, jobs, store, stop) if jobs else Outcome()
+    machine = survey()
+    for job in jobs:
+        check(machine, job.need, job.label)
+    stop = StopRequest()
+    stop.install()
+    freeze.freeze(sweep, entries, store, project, provenance.collect(project), trainer)
+    outcome = _launch(sweep, entries, jobs, store, machine, stop) if jobs else Outcome()
     for line in _failures(store, outcome.failed):
         print(line)
     if outcome.interrupted:
@@ -86,12 +89,16 @@ def _job(entry: Planned) -> Job:
     return Job(entry.id, entry.label, entry.composed.settings.model.resources)
 
 
-def _launch(sweep: Sweep, entries: Sequence[Planned], jobs: Sequence[Job], store: Store, stop: StopRequest) -> Outcome:
+def _launch(
+    sweep: Sweep,
+    entries: Sequence[Planned],
+    jobs: Sequence[Job],
+    store: Store,
+    machine: Machine,
+    stop: StopRequest,
+) -> Outcome:
     cluster = entries[0].composed.settings.cluster
     on_cpu = any(e.composed.settings.platform == "cpu" for e in entries)
-    machine = survey()
-    for job in jobs:
-        check(machine, job.need, job.label)
     runs = list(dict.fromkeys(e.id for e in entries))
     watcher = progress.watcher(store, runs, f"sweep {sweep.name}", sys.stdout)
     try:

@@ -147,3 +147,11 @@ def test_overrides_of_the_command_line_win_over_the_files(lab, capsys):
     lab.sweep("overrides: [steps=6]\nseeds: [2]", name="smoke")
     assert cli.main(["plan", "baseline=rloo"]) == 0
     assert "RLOO, tiny, seed 2" in capsys.readouterr().out
+
+
+def test_a_run_that_never_fits_this_machine_is_refused_before_anything_is_written(lab, capsys):
+    lab.sweep(STUDY.replace("steps=4,", "steps=4, model.resources.memory_gb=1e6,"))
+    code, _, err = run(capsys, "sweep", "study")
+    assert code == 2
+    assert "model.resources.memory_gb=1e+06: this machine has" in err
+    assert not lab.runs.exists()
