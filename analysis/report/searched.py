@@ -65,7 +65,8 @@ def write(study: Study, view: View, trials: Sequence[object], folder: Path, *, f
         *runs_part,
     ]
     facts = [
-        ("trials", str(len(view.trials))), ("runs", str(len(view.everything()))), ("sampler", study.sampler()),
+        ("trials", str(len(view.trials))), ("runs", str(len(view.everything()))),
+        ("sampler", study.sampler(view.left_out)),
         ("GPU-hours spent", f"{spent.spent:.3g}"), ("saved by pruning", f"{spent.saved:.3g}"),
         ("budget", _budget(study)),
     ]  # fmt: skip
@@ -137,10 +138,10 @@ def _of_the_front(study: Study, view: View) -> str:
 
 
 def _level(study: Study, found: Verdict) -> str:
-    rank = found.trial.cell.get(space.RANK)
-    if rank is None:
+    place = study.space.rank_of(found.trial.cell)
+    if place is None:
         return ""
-    K = quantile.short_level(int(rank), study.space.group_size)
+    K = found.trial.cell.get(space.LEVEL, quantile.short_level(*place))
     return f" Every K of this interval is the same experiment; write K = {K}."
 
 
@@ -185,7 +186,12 @@ def _columns(study: Study) -> list[str]:
     """One column an axis, and the interval of K beside its rank."""
     found = []
     for key in study.space.keys:
-        found += [f"rank of {study.space.group_size}", "K in"] if key == space.RANK else [text(key.rpartition(".")[2])]
+        if key == space.RANK:
+            found += [f"rank of {study.space.group_size}", "K in"]
+        elif key == space.LEVEL and study.space.exact:
+            found += ["rank", "K in"]
+        else:
+            found.append(text(key.rpartition(".")[2]))
     return found
 
 
@@ -193,9 +199,10 @@ def _values(study: Study, trial: Trial) -> list[str]:
     found = []
     for key in study.space.keys:
         value = trial.cell[key]
-        if key == space.RANK:
-            low, high = quantile.interval(int(value), study.space.group_size)
-            found += [str(value), f"({float(low):g},&nbsp;{float(high):g}]"]
+        place = study.space.rank_of(trial.cell) if key in (space.RANK, space.LEVEL) else None
+        if place is not None:
+            low, high = quantile.interval(*place)
+            found += [str(place[0]), f"({float(low):g},&nbsp;{float(high):g}]"]
         else:
             found.append(f"{value:.3g}" if isinstance(value, float) else text(value))
     return found

@@ -110,9 +110,10 @@ def killing(monkeypatch, at: int, when: str):
             now = due()
             if now and when == "before":
                 raise Killed
-            act(self, *arguments)
+            found = act(self, *arguments)
             if now:
                 raise Killed
+            return found
 
         return wrapped
 
