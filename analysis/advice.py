@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
 from harness import quantile
 
 PAPER = (
-    "heuristic of the authors: arXiv 2509.22611 (0.4 by default, 0.6 where the baseline's entropy is low, chosen once per"
-    " recipe) and the README of github.com/junkangwu/QAE (start with 0.4; 0.6 if entropy collapses early)"
+    "heuristic of the authors: arXiv 2509.22611 (0.4 by default, 0.6 where the baseline's entropy is low, chosen once"
+    " per recipe) and the README of github.com/junkangwu/QAE (start with 0.4; 0.6 if entropy collapses early)"
 )
 GUIDE = (
     "heuristic of a third party: the page quantile-advantage-entropy-safe-reasoning 0.0.2 of SkillXiv"
@@ -135,7 +136,11 @@ def text(label: str, facts: Facts) -> str:
     """The rules with their sources and what they say, the ranks that the suggested K have, and the warnings."""
     lines = [f"advice on {label}: heuristics, each with its source; none was tested on this run, nor by us", ""]
     for rule in rules(facts):
-        lines += [f"  {rule.name}: {rule.says}" + _rank(rule.K, facts.group_size), f"      source: {rule.source}"]
+        lines += textwrap.wrap(
+            f"{rule.name}: {rule.says}{_rank(rule.K, facts.group_size)}", 110, initial_indent="  ",
+            subsequent_indent="    ",
+        )  # fmt: skip
+        lines += textwrap.wrap(f"source: {rule.source}", 110, initial_indent="      ", subsequent_indent="      ")
     told = warnings(facts)
     if told:
         lines += ["", "out of range:", *(f"  - {line}" for line in told)]

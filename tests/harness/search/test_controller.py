@@ -78,6 +78,23 @@ def test_never_more_in_flight_than_allowed(tmp_path):
         world.advance()
 
 
+def test_a_run_that_waits_for_room_is_neither_announced_nor_started_twice(tmp_path):
+    class Small(World):
+        def start(self, runs, known):
+            live = sum(run.state in ("queued", "running") for run in self.runs.values())
+            return super().start(dict(list(runs.items())[: max(0, 1 - live)]), known)
+
+    world, study = Small(peak(10, 0.05)), small(in_flight=3)
+    controller = Controller(study, Journal(study, tmp_path / "journal.log"), world)
+    assert len(controller.tick()) == 3
+    assert len(world.started) == 1
+    assert controller.tick() == []  # the loop waits as long as where nothing happened
+    view = finish(study, world, tmp_path / "journal.log")
+    assert view.over == "done"
+    assert rank(view, view.winner) == 10
+    assert len(world.started) == len(set(world.started))
+
+
 class Killed(BaseException):
     """Stands for SIGKILL: nothing catches it."""
 
