@@ -136,7 +136,7 @@ def _loop(study: Study, controller: Controller, launcher: launch.Launcher, place
         if over := controller.view().over:
             return over
         until = time.monotonic() + (0.2 if acted else launcher.poll_seconds)
-        while time.monotonic() < until and not stop.count:
+        while time.monotonic() < until and not stop.count and not launcher.ended():
             time.sleep(0.1)
     print(f"\ninterrupted; all is kept, the same command goes on: harness ksearch {study.name}")
     return ""

@@ -27,6 +27,9 @@ class Launcher(Protocol):
 
     poll_seconds: float
 
+    def ended(self) -> bool:
+        """Whether a run has ended that `states` has not yet told; False where only `states` can know."""
+
     def states(self, runs: Sequence[str]) -> Mapping[str, RunState]:
         """The state of each run."""
 
@@ -55,10 +58,13 @@ class Local:
         self._environment = dict(environment or {})
         self._children: list[subprocess.Popen[bytes]] = []
 
+    def ended(self) -> bool:
+        """Whether a supervisor of ours is gone."""
+        return any(child.poll() is not None for child in self._children)
+
     def states(self, runs: Sequence[str]) -> Mapping[str, RunState]:
         """From the files; a supervisor that was started a moment ago counts before its claim is there."""
-        for child in self._children:
-            child.poll()  # collects those that have ended: a zombie would look alive to nobody, but stay
+        self._children = [child for child in self._children if child.poll() is None]
         working = self._working()
         states = {run: self._store.state(run) for run in runs}
         return {
@@ -131,6 +137,10 @@ class Slurm:
 
     def __init__(self, store: Store, project: Path, trainer: str) -> None:
         self._store, self._project, self._trainer = store, project, trainer
+
+    def ended(self) -> bool:
+        """Nobody tells us; the queue is asked at every tick."""
+        return False
 
     def states(self, runs: Sequence[str]) -> Mapping[str, RunState]:
         """One squeue call for all; a job nobody knows any more is `lost` after a while."""
