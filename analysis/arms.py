@@ -196,7 +196,9 @@ def _labels(arms: Sequence[tuple[tuple[str, ...], Run]], keys: Sequence[str], ch
         if key not in said and len(pairs) > len(set(labels)):  # it tells arms of one name apart
             extra.setdefault(column, i)  # verl's copy of a setting says nothing new
     return [
-        " · ".join([label, *(f"{keys[i].rsplit('.', 1)[-1]}={setting[i]}" for i in extra.values()), *setting[len(keys) :]])
+        " · ".join(
+            [label, *(f"{keys[i].rsplit('.', 1)[-1]}={setting[i]}" for i in extra.values()), *setting[len(keys) :]]
+        )
         for label, (setting, _) in zip(labels, arms, strict=True)
     ]
 

@@ -248,7 +248,9 @@ def ids_of(store: Store, sweep: str) -> Sequence[str]:
     except FileNotFoundError:
         applied = [p.stem.replace("--", "/") for p in path.parent.glob("*.json")] if path.parent.is_dir() else []
         if f"search/{sweep}" in applied:
-            raise HarnessError(f"{sweep} is a study, no sweep: `python -m analysis search {sweep}` writes its page")
+            raise HarnessError(
+                f"{sweep} is a study, no sweep: `python -m analysis search {sweep}` writes its page"
+            ) from None
         hint = nearest(sweep, applied) or "none was applied yet"
         raise HarnessError(
             f"sweep {sweep!r} was never applied here ({hint}): run `harness sweep {sweep}` first"

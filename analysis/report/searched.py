@@ -23,7 +23,7 @@ from analysis.report.page import Section, render
 from analysis.searching import Row, Verdict
 from harness import files, quantile
 from harness.search import space
-from harness.search.state import Trial, View
+from harness.search.state import SeedRun, Trial, View
 from harness.search.study import Study
 
 if TYPE_CHECKING:
@@ -114,13 +114,22 @@ def _summary(study: Study, view: View, rows: Sequence[Row], found: Verdict | Non
     )
     held = searching.finished(view.groups.get("held-out", ()), study)
     if held and found is not None:
-        values = [100 * r.look.measure.value(study.rules.objective.last) for r in held]
-        lines.append(f"Held-out benchmarks, the winner alone: {', '.join(f'{v:.2f} %' for v in values)}.")
+        told = [f"seed {r.seed}: {', '.join(f'{text(n)} {100 * v:.2f} %' for n, v in _apart(r))}" for r in held]
+        lines.append(f"Held-out benchmarks, the winner alone, pass@1 of the last evaluation: {'; '.join(told)}.")
     lines.append(
         "K was chosen on the validation set: the numbers of this page are not those to report for a benchmark."
     )
     asked = f'<p class="question">{text(study.question)}</p>' if study.question else ""
     return f'<div class="card summary">{asked}{items(lines)}</div>'
+
+
+def _apart(run: SeedRun) -> list[tuple[str, float]]:
+    """(benchmark, pass@1) of the last evaluation."""
+    scores = run.look.measure.scores[max(run.look.measure.scores)]
+    by: dict[str, list[float]] = {}
+    for problem, score in scores.items():
+        by.setdefault(problem.split("/")[0], []).append(score)
+    return [(name, sum(found) / len(found)) for name, found in sorted(by.items())]
 
 
 def _of_the_front(study: Study, view: View) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
+from harness.search import logfile
 from harness.search import space as spaces
 from harness.search.space import Axis, Cell
 from harness.search.study import Study
@@ -45,15 +45,21 @@ class Journal:
         from optuna.storages.journal import JournalFileBackend
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        if not reading:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _mend(path)
         self._spec = study
         directions = [optuna.study.StudyDirection.MAXIMIZE] * (2 if study.rules.objective.multi else 1)
-        storage = JournalStorage(JournalFileBackend(str(path)))
-        self._study: optuna.Study = optuna.create_study(
-            storage=storage, study_name=study.name, directions=directions, load_if_exists=True
-        )
+        if reading:
+            storage = logfile.onlooker(path)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            logfile.mend(path)
+            storage = JournalStorage(JournalFileBackend(str(path)))
+        known_studies = {found.study_name for found in storage.get_all_studies()}
+        if study.name in known_studies:
+            self._study: optuna.Study = optuna.load_study(study_name=study.name, storage=storage)
+        elif reading:
+            raise HarnessError(f"{path} holds no study {study.name}: run `harness ksearch {study.name}` first")
+        else:
+            self._study = optuna.create_study(storage=storage, study_name=study.name, directions=directions)
         known = self.get(DEFINITION)
         if reading:
             return
@@ -288,19 +294,6 @@ def _suggest(live: optuna.trial.Trial, axis: Axis) -> None:
         live.suggest_int(axis.key, int(axis.low), int(axis.high), log=axis.log, step=int(axis.step or 1))
     else:
         live.suggest_float(axis.key, axis.low, axis.high, log=axis.log, step=axis.step)
-
-
-def _mend(path: Path) -> None:
-    """Cuts a line off that a killed writer left half-written: the next one would be appended to it."""
-    try:
-        with path.open("rb+") as file:
-            data = file.read()
-            if data and not data.endswith(b"\n"):
-                log.warning("%s: the half-written last line of a killed controller is cut off", path)
-                file.truncate(data.rfind(b"\n") + 1)
-                os.fsync(file.fileno())
-    except FileNotFoundError:
-        return
 
 
 def _plain(value: Any) -> Any:

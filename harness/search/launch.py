@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness import claim, files, freeze, machine, provenance, supervise
+from harness.errors import HarnessError
 from harness.plan import Planned
 from harness.settings import Resources
 from harness.slurm import live, schedule
@@ -76,9 +77,9 @@ class Local:
     def _working(self) -> dict[str, dict[str, object]]:
         try:
             known = files.read_json(self._record)
-        except FileNotFoundError:
-            return {}
-        return {run: w for run, w in known.items() if claim.process_start(int(w["pid"])) == w["started"]}
+            return {run: w for run, w in known.items() if claim.process_start(int(w["pid"])) == w["started"]}
+        except (FileNotFoundError, HarnessError, AttributeError, KeyError, TypeError, ValueError):
+            return {}  # none, or damaged: the runs' own claims keep them from being started twice
 
     def start(self, sweep: Sweep, entries: Sequence[Planned], again: Sequence[str]) -> Collection[str]:
         """Starts what fits now; the rest is asked for again at the next tick."""
