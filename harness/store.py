@@ -179,7 +179,9 @@ class Store:
 
     @staticmethod
     def _holds_data(folder: Path) -> bool:
-        return folder.is_dir() and any(p.name not in (".lock", "events.jsonl") for p in folder.iterdir())
+        # What a writer that was killed while it froze the run has left is none: the run is frozen anew.
+        frozen = ("events.jsonl", "uncommitted.diff")
+        return folder.is_dir() and any(not p.name.startswith(".") and p.name not in frozen for p in folder.iterdir())
 
     def checkpoint(self, run: str) -> int:
         """Step of the last complete checkpoint, 0 without one (verl's tracker file is written after the shards)."""

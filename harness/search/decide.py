@@ -157,13 +157,16 @@ class _Planner:
         reserve, grid = self._study.reserve(), self._study.sampler(view.left_out) == "grid"
         ready = not (rules.constraints.pass_k_drop is not None and self._baseline_open())
         keep: list[Trial] = []
+        enough: list[Trial] = []  # told as soon as the baseline that they are held against is there
         for trial in resting:
             full = len(judge.good(trial.runs, rules)) >= rules.seeds.most or len(trial.runs) > rules.seeds.most
             outside = any(v > 0 for v in judge.violations(trial, rules, view.groups.get("mean")).values())
-            if (full or outside or judge.poor(trial, leader, sd * (1.0 if grid else 0.5), rules)) and ready:
+            if not (full or outside or judge.poor(trial, leader, sd * (1.0 if grid else 0.5), rules)):
+                keep.append(trial)
+            elif ready:
                 yield self._tell(trial)
             else:
-                keep.append(trial)
+                enough.append(trial)
         keep.sort(key=lambda t: -(judge.mean(t, rules) + sd / math.sqrt(len(judge.good(t.runs, rules)))))
         asked = 0
         if grid:  # breadth first: which trials deserve a second seed is known once all have one
@@ -171,7 +174,7 @@ class _Planner:
         fresh_pending = grid and (asked or any(t.open and not judge.good(t.runs, rules) for t in view.trials))
         added = 0
         for trial in keep:
-            alone = len(keep) == 1 and not busy and not asked and not self._cells_open()
+            alone = len(keep) == 1 and not enough and not busy and not asked and not self._cells_open()
             if fresh_pending or alone:
                 break
             for action in self._add(trial.number, self._next_seed(trial), reserve):

@@ -305,6 +305,23 @@ def test_pass_k_is_held_against_the_mean_baseline(tmp_path):
     assert rank(view, view.winner) != 10
 
 
+def test_while_the_baseline_is_late_no_trial_gets_more_seeds_than_it_may(tmp_path):
+    """Trials are told once the baseline is there, which may be the last to end."""
+
+    class Late(World):
+        def advance(self):
+            for run in self.runs.values():
+                if self.rank(run) == 0 and run.step == 5 and len(self.started) < 8:
+                    run.step -= 1
+            super().advance()
+
+    world = Late(peak(10, 0.01))
+    study = small(budget={"runs": 20}, constraints={"pass_k_drop": 0.9}, in_flight=3, pruning={"wilcoxon": False})
+    view = finish(study, world, tmp_path / "journal.log")
+    assert len(view.trials) == 4
+    assert max(len(t.runs) for t in view.trials) == study.rules.seeds.most == 2
+
+
 def test_the_hours_cap_is_honoured_and_still_names_a_winner(tmp_path):
     world, cap = World(peak(10, 0.05), hours_a_step=0.1), 9.0
     study = small(budget={"runs": 40, "gpu_hours": cap}, seeds={"most": 8, "doubt": 50})
