@@ -171,7 +171,7 @@ VERBS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "ksearch": (_ksearch, "find K: carry out a study of sweeps/search, from where it stands"),
     "replay": (_replay, "what other K would have made of a finished run's rewards, without training"),
     "advise": (_advise, "the published rules of thumb for K, applied to a run"),
-    "eval": (_eval, "evaluate a checkpoint again with more samples, merged by problem and seed"),
+    "eval": (_eval, "evaluate checkpoints again with more samples, as jobs after their training or here"),
     "score": (_score, "judge the kept responses of a run's evaluations again, without a model"),
     "data": (_data, "training and evaluation sets: prepare NAME [--from FILE], show NAME 3, list"),
 }

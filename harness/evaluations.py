@@ -141,7 +141,8 @@ def prepare(store: Store, spec: Mapping[str, Any]) -> str:
         if (owner := claim.owner(folder)) is not None:
             raise claim.Claimed(f"{label(evaluation)} is being made by {owner}: wait for it")
         submission.unlink(folder)  # a job of an earlier request that turns up late ends at once
-        (folder / "done.json").unlink(missing_ok=True)
+        for ended in ("done.json", "heartbeat.json"):
+            (folder / ended).unlink(missing_ok=True)
         shutil.rmtree(folder / "outcomes", ignore_errors=True)  # the run's own outcomes have them already
         files.write_json(folder / "spec.json", spec)
     return evaluation

@@ -74,6 +74,7 @@ def reasons(shown: Sequence[Row], asked: Sequence[RunState] = ()) -> list[str]:
 def evaluation(state: RunState) -> str:
     """How an evaluation gets on."""
     reason = state.reason.partition(", step ")[0] if state.kind == "running" else state.reason
+    reason = reason.partition(", goes on from ")[0]  # it begins afresh
     return f"{evaluations.label(state.id)}: {state.kind}" + (f", {reason}" if reason else "")
 
 
