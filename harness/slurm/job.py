@@ -109,7 +109,10 @@ def lead(folder: Path, here: Allocation) -> int:
 def _go_on(store: Store, run: str, here: Allocation, wishes: dict[str, Any], *, resumes: bool) -> None:
     """Puts the job back into the queue where the policy says so."""
     limits = {"max_requeues": wishes["max_requeues"], "retry_nodes": wishes["retry_nodes"]}
-    decision = policy.decide(store.attempts(run), **limits, resumes=resumes)
+    history = store.attempts(run)
+    if not resumes:  # those of earlier requests do not count
+        history = [attempt for attempt in history if attempt.get("submission") == here.submission]
+    decision = policy.decide(history, **limits, resumes=resumes)
     log.warning("%s: %s", decision.action, decision.reason)
     if decision.action == policy.STOP:
         return
