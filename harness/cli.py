@@ -90,14 +90,16 @@ def _why(arguments: argparse.Namespace) -> int:
 
 
 def _eval(arguments: argparse.Namespace) -> int:
+    from harness import targets
     from harness.compose import project_folder
-    from harness.evaluate import evaluate, told
+    from harness.evaluate import Asked, evaluate
     from harness.store import Store
 
     project = project_folder()
     store = Store.default(project)
-    run = store.find(arguments.run)
-    print(told(evaluate(store, run, arguments.step, arguments.n, arguments.seeds, project)))
+    asked = Asked(step=arguments.step, n=arguments.n, seeds=arguments.seeds, time_limit=arguments.time_limit)
+    for line in evaluate(store, targets.runs(store, arguments.runs), asked, project, here=arguments.here):
+        print(line, flush=True)
     return 0
 
 
@@ -164,7 +166,7 @@ VERBS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "ksearch": (_ksearch, "find K: carry out a study of sweeps/search, from where it stands"),
     "replay": (_replay, "what other K would have made of a finished run's rewards, without training"),
     "advise": (_advise, "the published rules of thumb for K, applied to a run"),
-    "eval": (_eval, "evaluate a checkpoint again with more samples, merged by problem and seed"),
+    "eval": (_eval, "evaluate checkpoints again with more samples, as jobs after their training or here"),
     "score": (_score, "judge the kept responses of a run's evaluations again, without a model"),
     "data": (_data, "training and evaluation sets: prepare NAME [--from FILE], show NAME 3, list"),
 }
@@ -172,6 +174,8 @@ VERBS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all verbs."""
+    from harness import steering, upkeep
+
     root = _Parser(prog="harness", description="Ablations of advantage baselines on verl.")
     verbs = root.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
     made = {name: verbs.add_parser(name, help=text, description=text) for name, (_, text) in VERBS.items()}
@@ -191,15 +195,15 @@ def parser() -> argparse.ArgumentParser:
     made["sweep"].add_argument("--prune", action="store_true", help="cancel jobs that the grid no longer asks for")
     made["why"].add_argument("a", help="run id, or the first digits of it")
     made["why"].add_argument("b", help="another")
-    made["eval"].add_argument("run", help="run id, or the first digits of it")
-    made["eval"].add_argument("--step", type=int, help="step of the checkpoint (default: the latest)")
+    made["eval"].add_argument("runs", nargs="+", metavar="RUNS", help=steering.WHICH)
+    made["eval"].add_argument("--step", type=int, help="step of the checkpoint (default: the last)")
     made["eval"].add_argument("--n", type=int, default=32, help="samples a problem and evaluation seed (default: 32)")
     made["eval"].add_argument("--seeds", type=int, default=1, help="evaluation seeds (default: 1)")
+    made["eval"].add_argument("--time-limit", default="", metavar="H:MM:SS", help="of the job (default: the run's)")
+    made["eval"].add_argument("--here", action="store_true", help="in the foreground, also where the run is SLURM's")
     made["score"].add_argument("run", help="run id, or the first digits of it")
     made["score"].add_argument("--step", type=int, nargs="*", default=[], help="only these steps (default: all)")
     _data_arguments(made["data"])
-    from harness import steering, upkeep
-
     for name in ("status", "logs", "cancel", "retry"):
         steering.add_arguments(name, made[name])
     for name in ("doctor", "sync", "gc"):

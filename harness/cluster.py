@@ -102,7 +102,12 @@ class Cluster:
     @property
     def launcher(self) -> str:
         """`slurm` or `local`: what `auto` means on this machine."""
-        return self.name if self.name != "auto" else automatic()
+        return resolved(self.name)
+
+
+def resolved(name: str) -> str:
+    """`slurm` or `local` for a `cluster.name`."""
+    return name if name != "auto" else automatic()
 
 
 def automatic() -> str:

@@ -1,170 +1,223 @@
-"""`harness eval RUN`: evaluates a checkpoint again, with more samples, and merges the outcomes by problem and seed.
+"""`harness eval RUNS`: evaluates checkpoints again, with more samples, as jobs of their own or here.
 
-The trainer itself does it, in a folder of its own under the run (`evaluations/step_000200/`), told to evaluate only.
-Every sampled response has a seed that follows from the run's rollout seed, the step, the problem and the sample
-(harness/trainer/seeds.py): the first samples are those that training drew at this step, the others extend them. S
-seeds of N samples are therefore drawn as S * N samples in one go; block i of N samples is evaluation seed i.
+A run that is still in SLURM's queue is evaluated when it is done: the job waits for the run's, and looks again whether
+the run got through.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from harness import files
-from harness.errors import HarnessError
-from harness.store import Store
-from harness.trainer import checkpoints
+from harness import cluster, evaluations, freeze, merge
+from harness.errors import HarnessError, check
+from harness.slurm import live, snapshot, submission, submit
+from harness.store import RunState, Store
+from harness.supervise import StopRequest, supervise
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+_JOB = "eval"
+"""Begins the names of the jobs."""
 
-TRAINER = "harness.trainer.main"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command asks for."""
+
+    step: int | None = None
+    """None: the last checkpoint, of a run that is still queued or running the one of its last step."""
+    n: int = 32
+    """Samples a problem and evaluation seed."""
+    seeds: int = 1
+    time_limit: str = ""
+    """Of the job; '' is the run's."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("--n", self.n), ("--seeds", self.seeds)):
+            if value < 1:
+                raise HarnessError(f"{name} {value}: at least 1")
+
+    @property
+    def samples(self) -> int:
+        """Samples a problem."""
+        return self.n * self.seeds
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """One benchmark, evaluated again."""
+class Chosen:
+    """One evaluation that is to be made."""
 
-    benchmark: str
-    problems: int
-    samples: int
-    """Of each problem, after merging."""
-    accuracy: float
-    """Mean over problems of the share of right responses."""
-    by_seed: tuple[float, ...]
-    """The same for every block of samples, that is for every evaluation seed."""
+    run: str
+    step: int
+    after: str = ""
+    """The run's job, '' where the checkpoint is there."""
+
+    @property
+    def name(self) -> str:
+        """As the store names it."""
+        return evaluations.name(self.run, self.step)
 
 
-def evaluate(store: Store, run: str, step: int | None, samples: int, seeds: int, project: Path) -> list[Result]:
-    """Evaluates the checkpoint of a step, by default the latest, and merges the outcomes into the run's own.
+def choose(state: RunState, job: str, there: Sequence[int], step: int | None, save_every: int) -> Chosen:
+    """Which checkpoint of a run is evaluated, and after what.
 
-    Raises: HarnessError where the run is being trained, has no such checkpoint, or the trainer failed.
+    Args:
+        state: the run's.
+        job: its job that waits or works, '' without one.
+        there: steps of its whole checkpoints.
+        step: what was asked for, None for the last.
+        save_every: steps between two checkpoints.
+
+    Raises: HarnessError where there is no such checkpoint and will not be one, or that cannot be known.
     """
-    for name, value in (("--n", samples), ("--seeds", seeds)):
-        if value < 1:
-            raise HarnessError(f"{name} {value}: at least 1")
-    if store.state(run).kind == "running":
+    run = state.id
+    if job:
+        last = state.total
+        if step is None:
+            return Chosen(run, last, job)
+        if step not in there and step != last and (step % save_every or not state.step < step < last):
+            some = ", ".join(map(str, there)) or "none"
+            raise HarnessError(
+                f"run {run} has not the checkpoint of step {step} (there: {some}) and will not save it: "
+                f"save_every={save_every}, steps={last}"
+            )
+        return Chosen(run, step, job)
+    if state.kind == "running":
         raise HarnessError(f"run {run} is being trained, and its checkpoints come and go: wait until it has ended")
-    spec = store.spec(run)
-    step = _step(store.folder(run) / "checkpoints", step, run)
-    folder = store.folder(run) / "evaluations" / f"step_{step:06d}"
-    prepare(folder, spec, store.folder(run) / "checkpoints", step, samples * seeds)
-    number = len(list((folder / "attempts").glob("*"))) + 1
-    log = folder / "attempts" / f"{number:03d}" / "stdout.log"
-    log.parent.mkdir(parents=True)
-    with log.open("wb") as out:
-        command = [sys.executable, "-m", TRAINER, str(folder), "--attempt", str(number)]
-        code = subprocess.run(command, cwd=project, stdout=out, stderr=subprocess.STDOUT, check=False).returncode
-    drawn = folder / "outcomes" / "eval" / f"step_{step:06d}.parquet"
-    if code or not drawn.is_file():
-        raise HarnessError(f"the evaluation ended with exit code {code}: {log} says why; the same command tries again")
-    return _merged(store, run, step, drawn, samples)
+    if state.kind in ("queued", "unknown"):
+        raise HarnessError(f"run {run} is {state.kind} ({state.reason}): ask again when it has a job or has ended")
+    evaluations.check_checkpoint(run, there, step)
+    return Chosen(run, there[-1] if step is None else step)
 
 
-def _step(root: Path, step: int | None, run: str) -> int:
-    whole = [s for s in checkpoints.steps(root) if checkpoints.is_sealed(root, s)]
-    if step is None and whole:
-        return whole[-1]
-    if step in whole:
-        return step
-    asked = "a checkpoint" if step is None else f"the checkpoint of step {step}"
-    there = ", ".join(map(str, whole)) or "none"
-    raise HarnessError(f"run {run} has not {asked} (there: {there}): set keep_checkpoints and save_every to keep more")
+def covered(store: Store, chosen: Chosen, asked: Asked) -> list[merge.Result]:
+    """The results where the run's outcomes have as many samples of every problem already, else none."""
+    found = [] if chosen.after else merge.there(store, chosen.run, chosen.step, asked.n)
+    return found if all(result.samples >= asked.samples for result in found) else []
 
 
-def prepare(folder: Path, spec: Mapping[str, Any], root: Path, step: int, samples: int) -> None:
-    """Writes the folder of an evaluation: the run's spec, told to evaluate only, and a link to the checkpoint."""
-    verl = spec["verl"]
-    rollout = verl["actor_rollout_ref"]["rollout"]
-    told = {
-        **spec,
-        "verl": {
-            **verl,
-            "trainer": {
-                **verl["trainer"], "val_only": True, "val_before_train": True, "logger": ["console"], "save_freq": -1,
-            },
-            "actor_rollout_ref": {
-                **verl["actor_rollout_ref"],
-                "rollout": {**rollout, "val_kwargs": {**rollout["val_kwargs"], "n": samples}},
-            },
-        },
-    }  # fmt: skip
-    link = checkpoints.folder(folder / "checkpoints", step)
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink():
-        link.symlink_to(checkpoints.folder(root, step).resolve(), target_is_directory=True)
-    files.write_text(link.parent / checkpoints.TRACKER, str(step))
-    shutil.rmtree(folder / "outcomes", ignore_errors=True)  # of an earlier try: the run's own outcomes have it already
-    files.write_json(folder / "spec.json", told)
+def goes_on(seen: live.Seen, samples: Mapping[str, int], asked: Asked) -> str:
+    """Why an evaluation is left alone: '' if it is not queued and nobody works on it.
 
-
-def _merged(store: Store, run: str, step: int, drawn: Path, samples: int) -> list[Result]:
-    import pyarrow.parquet as pq
-
-    path = store.folder(run) / "outcomes" / "eval" / f"step_{step:06d}.parquet"
-    new = pq.read_table(drawn)
-    table = merge(pq.read_table(path), new) if path.is_file() else new
-    with files.replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
-    store.event(run, "evaluated again", step=step, rows=table.num_rows, drawn=new.num_rows)
-    return results(table, samples)
-
-
-def merge(old: pa.Table, new: pa.Table) -> pa.Table:
-    """The rows of `old`, and those of `new` whose problem and seed are not among them; in the order of the file.
-
-    Rows without a seed (a rollout engine that takes none) are told apart by problem and sample.
-    Raises: HarnessError where the two were judged by different scorers.
+    Raises: HarnessError where it was asked for with fewer samples than now.
     """
-    import pyarrow as pa
-
-    judges = {name for table in (old, new) for name in table["scorer"].unique().to_pylist()}
-    if len(judges) > 1:
+    if seen.state.kind not in evaluations.PENDING:
+        return ""
+    run, step = evaluations.parts(seen.state.id)
+    if samples["samples"] < asked.samples:
         raise HarnessError(
-            f"the outcomes were judged by different scorers, {' and '.join(sorted(judges))}: evaluate all steps again"
+            f"run {run}: step {step} is {seen.state.kind} to be evaluated with {samples['samples']} samples, "
+            f"not {asked.samples}: wait for it, or `harness cancel {run} --eval` and ask again"
         )
-    keys = set(_keys(old))
-    fresh = pa.array([key not in keys for key in _keys(new)], pa.bool_())
-    whole = pa.concat_tables([old, new.filter(fresh)])
-    return whole.sort_by([("benchmark", "ascending"), ("problem", "ascending"), ("sample", "ascending")])
+    return f"{seen.state.kind}: {seen.state.reason}"
 
 
-def _keys(table: pa.Table) -> list[tuple[str, int | None, int | None]]:
-    columns = (table[name].to_pylist() for name in ("problem", "seed", "sample"))
+def evaluate(store: Store, runs: Sequence[str], asked: Asked, project: Path, *, here: bool = False) -> Iterator[str]:
+    """Evaluates or submits, each run where its cluster is; yields lines for people.
+
+    Raises: HarnessError where one of the runs cannot be evaluated; none is submitted then.
+    """
+    away = [] if here else [run for run in runs if _on_slurm(store, run)]
+    if away:
+        yield from send(store, away, asked, project)
+    elif asked.time_limit:
+        raise HarnessError(f"--time-limit {asked.time_limit}: only for jobs on SLURM; here nothing has a limit")
+    for run in runs:
+        if run not in away:
+            yield from foreground(store, run, asked)
+
+
+def _on_slurm(store: Store, run: str) -> bool:
+    return cluster.resolved(store.brief(run)["config"]["cluster"]["name"]) == "slurm"
+
+
+def _choose(store: Store, runs: Sequence[str], asked: Asked) -> list[Chosen]:
+    seen = live.overview(store, runs)
+    jobs = live.jobs_of(seen)
     return [
-        (problem, seed, None if seed is not None else sample) for problem, seed, sample in zip(*columns, strict=True)
-    ]
+        choose(seen[run].state, jobs.get(run, ""), evaluations.whole(store, run), asked.step,
+               store.brief(run)["config"]["save_every"])
+        for run in runs
+    ]  # fmt: skip
 
 
-def results(table: pa.Table, samples: int) -> list[Result]:
-    """One result a benchmark; blocks of `samples` samples are the evaluation seeds, an incomplete last one is left."""
-    frame = table.to_pandas()
-    found = []
-    for benchmark, rows in frame.groupby("benchmark"):
-        counts = rows.groupby("problem")["sample"].count()
-        blocks = [part for i, part in rows.groupby(rows["sample"] // samples) if (i + 1) * samples <= counts.min()]
-        by_seed = tuple(float(part.groupby("problem")["accuracy"].mean().mean()) for part in blocks)
-        mean = float(rows.groupby("problem")["accuracy"].mean().mean())
-        found.append(Result(str(benchmark), len(counts), int(counts.min()), mean, by_seed))
-    return found
+def send(store: Store, runs: Sequence[str], asked: Asked, project: Path) -> Iterator[str]:
+    """Submits the evaluations of these runs, those of equal requests as one array; nothing twice.
+
+    The jobs take today's code, as an evaluation here does: the run's own may be gone, or too old to know how.
+    """
+    freeze.check_writable(store.root)
+    _check_limit(store, runs, asked.time_limit)
+    with submission.gate(store.root) as lock:
+        submit.recover(store)
+        chosen = _choose(store, runs, asked)
+        states = live.overview(store, [c.name for c in chosen])
+        left = {c.name: why for c in chosen if (why := _left(store, c, states[c.name], asked))}
+        fresh = [c for c in chosen if c.name not in left]
+        report = _submitted(store, fresh, asked, project, lock) if fresh else submit.Report()
+    for evaluation, why in (left | report.left).items():
+        yield f"{evaluations.label(evaluation)} left alone: {why}"
+    for c in fresh:
+        if job := report.jobs.get(c.name):
+            yield f"{evaluations.label(c.name)}: job {job}" + (f", when job {c.after} has ended" if c.after else "")
+    for evaluation in report.waiting:
+        yield f"{evaluations.label(evaluation)} waits beyond {report.limit}: jobs that end will submit it"
+    if report.jobs:
+        one = fresh[0].run
+        yield f"watch: harness status {one}    log: harness logs {one} --eval    cancel: harness cancel {one} --eval"
 
 
-def told(found: list[Result]) -> str:
-    """One line a benchmark."""
-    lines = []
-    for result in found:
-        spread = ""
-        if len(result.by_seed) > 1:
-            low, high = min(result.by_seed), max(result.by_seed)
-            spread = f", {len(result.by_seed)} evaluation seeds from {100 * low:.2f} to {100 * high:.2f}"
-        lines.append(
-            f"{result.benchmark}: pass@1 {100 * result.accuracy:.2f} over {result.problems} problems, "
-            f"{result.samples} samples each{spread}"
-        )
-    return "\n".join(lines)
+def _check_limit(store: Store, runs: Sequence[str], limit: str) -> None:
+    for run in runs if limit else ():
+        ahead = store.brief(run)["config"]["cluster"]["signal_seconds"]
+        remedy = f"more than cluster.signal_seconds={ahead} of run {run}, which is told so long before the end"
+        check(60 * cluster.minutes(limit) > ahead, "--time-limit", limit, remedy)
+
+
+def _left(store: Store, chosen: Chosen, seen: live.Seen, asked: Asked) -> str:
+    samples = store.brief(chosen.name)["evaluates"] if seen.state.kind in evaluations.PENDING else {}
+    if why := goes_on(seen, samples, asked):
+        return why
+    found = covered(store, chosen, asked)
+    return f"it is there: {'; '.join(merge.told(found).splitlines())}" if found else ""
+
+
+def _submitted(store: Store, fresh: Sequence[Chosen], asked: Asked, project: Path, lock: int) -> submit.Report:
+    code = str(snapshot.take(project, store.root))
+    names = []
+    try:
+        for c in fresh:
+            frozen = evaluations.frozen(
+                store.spec(c.run), c.step, asked.n, asked.seeds,
+                after=c.after, snapshot=code, time_limit=asked.time_limit,
+            )  # fmt: skip
+            names.append(evaluations.prepare(store, frozen))
+        return submit.submit(store, names, _JOB, lock=lock)
+    except HarnessError:
+        for evaluation in names:
+            if submission.current(store.folder(evaluation)) is None:  # SLURM has not got it
+                evaluations.take_back(store, evaluation)
+        raise
+
+
+def foreground(store: Store, run: str, asked: Asked) -> Iterator[str]:
+    """Evaluates one run here and yields its results."""
+    (chosen,) = _choose(store, [run], asked)
+    if chosen.after:
+        raise HarnessError(f"run {run} has job {chosen.after}: without --here the evaluation waits for it as a job")
+    seen = live.overview(store, [chosen.name])[chosen.name]
+    if why := _left(store, chosen, seen, asked):
+        yield f"{evaluations.label(chosen.name)} left alone: {why}"
+        return
+    spec = evaluations.frozen(store.spec(run), chosen.step, asked.n, asked.seeds)
+    evaluations.prepare(store, spec)
+    if why := evaluations.begin(store, chosen.name, spec):
+        raise HarnessError(why)
+    stop = StopRequest()
+    stop.install()
+    ended = supervise(store, chosen.name, stop)
+    if ended.outcome != "done":
+        evaluations.take_back(store, chosen.name)
+        log = store.folder(chosen.name) / "attempts" / f"{len(store.attempts(chosen.name)):03d}" / "stdout.log"
+        raise HarnessError(f"the evaluation {ended.outcome}: {ended.reason}; see {log}; the same command tries again")
+    yield merge.told(merge.there(store, run, chosen.step, asked.n))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import claim, retention
+from harness import claim, evaluations, retention
 from harness.slurm import live, snapshot, submission
 from harness.store import Store
 from harness.trainer import checkpoints
@@ -38,18 +38,21 @@ def find(store: Store, runs: Sequence[str], *, finished: bool = False) -> list[W
     """What may go. Checkpoints only of the `runs` given; `finished` gives up all those of done runs.
 
     A run that is queued, running or in an unknown state is left alone; of every other one that is not done the newest
-    whole checkpoint stays, and what its policy keeps.
+    whole checkpoint stays, and what its policy keeps. What an evaluation needs that is queued or running stays.
     """
     everything = store.ids()
-    seen = live.overview(store, everything)
+    asked = evaluations.every(store, everything)
+    seen = live.overview(store, [*everything, *asked])
+    needed = evaluations.needed(seen)
     found: list[Waste] = []
     for run in runs:
         if run in seen and seen[run].state.kind in ENDED:
-            found += _checkpoints(store, run, finished and seen[run].state.kind == "done")
-    return [*found, *_snapshots(store, seen), *_submissions(store, everything), *_torn(store)]
+            all_of_them = finished and seen[run].state.kind == "done"
+            found += _checkpoints(store, run, all_of_them, needed.get(run, set()))
+    return [*found, *_snapshots(store, seen), *_submissions(store, [*everything, *asked]), *_torn(store)]
 
 
-def _checkpoints(store: Store, run: str, all_of_them: bool) -> list[Waste]:
+def _checkpoints(store: Store, run: str, all_of_them: bool, needed: Collection[int]) -> list[Waste]:
     root = store.folder(run) / "checkpoints"
     steps = checkpoints.steps(root)
     whole = [step for step in steps if checkpoints.is_sealed(root, step)]
@@ -64,6 +67,7 @@ def _checkpoints(store: Store, run: str, all_of_them: bool) -> list[Waste]:
     return [
         Waste(checkpoints.folder(root, step), "checkpoints", size(checkpoints.folder(root, step)), why, run)
         for step, why in gone
+        if step not in needed
     ]
 
 
@@ -79,7 +83,7 @@ def _snapshots(store: Store, seen: Mapping[str, live.Seen]) -> list[Waste]:
     needed = {
         Path(str(store.spec(run)["provenance"].get("snapshot", ""))).name
         for run, s in seen.items()
-        if s.state.kind not in ("done", "absent")
+        if (s.state.kind in evaluations.PENDING if evaluations.is_one(run) else s.state.kind not in ("done", "absent"))
     }
     folders = [path for path in place.iterdir() if path.is_dir() and not path.name.startswith(".")]
     return [
@@ -123,7 +127,12 @@ def remove(store: Store, wastes: Sequence[Waste]) -> tuple[list[Waste], dict[Pat
     gone: list[Waste] = []
     kept: dict[Path, str] = {}
     with submission.gate(store.root):
+        owners = sorted({waste.run for waste in wastes if waste.run is not None})
+        needed = evaluations.needed(live.overview(store, evaluations.unfinished(store, owners)))
         for waste in wastes:
+            if waste.run is not None and waste.path in _folders(store, waste.run, needed):
+                kept[waste.path] = "an evaluation needs it that was asked for a moment ago"
+                continue
             try:
                 if waste.run is None:
                     _remove(waste.path)
@@ -135,6 +144,10 @@ def remove(store: Store, wastes: Sequence[Waste]) -> tuple[list[Waste], dict[Pat
             else:
                 gone.append(waste)
     return gone, kept
+
+
+def _folders(store: Store, run: str, needed: Mapping[str, Collection[int]]) -> list[Path]:
+    return [checkpoints.folder(store.folder(run) / "checkpoints", step) for step in needed.get(run, ())]
 
 
 def _remove(path: Path) -> None:

@@ -34,7 +34,9 @@ class Decision:
     """Nodes that the run is kept away from."""
 
 
-def decide(attempts: Sequence[Mapping[str, Any]], *, max_requeues: int, retry_nodes: int) -> Decision:
+def decide(
+    attempts: Sequence[Mapping[str, Any]], *, max_requeues: int, retry_nodes: int, resumes: bool = True
+) -> Decision:
     """What follows the last of these attempts, which is not done.
 
     Args:
@@ -42,12 +44,15 @@ def decide(attempts: Sequence[Mapping[str, Any]], *, max_requeues: int, retry_no
             `step` (training steps before and after), `nodes`, `bad` (the nodes at fault, where known).
         max_requeues: how often a run may go back to the queue by itself.
         retry_nodes: how often it may be tried on another node after a fault.
+        resumes: whether the next attempt goes on where this one stopped; an evaluation begins afresh.
     """
     last = attempts[-1]
     cause = str(last.get("cause", ""))
     action = RULES.get(cause, STOP)
     if action == STOP:
         return Decision(STOP, f"{cause or 'unknown'}: trying again would not help")
+    if cause == "time limit" and not resumes:
+        return Decision(STOP, "time limit: the evaluation would begin afresh; ask again with a longer --time-limit")
     requeued = sum(RULES.get(str(a.get("cause", "")), STOP) != STOP for a in attempts)
     if requeued > max_requeues:
         return Decision(STOP, f"{cause}: queued again {max_requeues} times already (cluster.max_requeues)")

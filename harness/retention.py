@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+WANTED = "wanted"
+"""A file of an evaluation that was asked for and not taken back: until it is done, its checkpoint stays."""
 _STEP = re.compile(rb'^\{"step": (\d+)')
 _PASS = re.compile(rb'"eval/pass@1": ([-+0-9.eE]+)')
 
@@ -53,6 +55,12 @@ def scores(log: Path) -> dict[int, float]:
         if step and value:
             found[int(step[1])] = float(value[1])
     return found
+
+
+def wanted(folder: Path) -> set[int]:
+    """Steps of a run's folder whose checkpoints evaluations need."""
+    asked = (path.parent for path in folder.glob(f"evaluations/step_*/{WANTED}"))
+    return {int(place.name.rpartition("_")[2]) for place in asked if not (place / "done.json").exists()}
 
 
 def also(folder: Path, steps: Sequence[int], policy: Policy) -> set[int]:

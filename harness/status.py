@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING
 
-from harness import progress, usage, vitals
+from harness import evaluations, progress, usage, vitals
 from harness.progress import Row
 from harness.slurm import live
-from harness.store import Store
+from harness.store import RunState, Store
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -21,12 +21,16 @@ _MOST_REASONS = 25
 _OVER = ("done", "failed", "stopped", "absent", "new")
 
 
-def rows(store: Store, runs: Sequence[str]) -> list[Row]:
-    """One row a run that has a folder. Raises: HarnessError where a folder is damaged."""
-    seen = live.overview(store, runs)
-    there = {run: s for run, s in seen.items() if s.state.kind != "absent"}
+def look(store: Store, runs: Sequence[str]) -> tuple[list[Row], list[RunState]]:
+    """(one row a run that has a folder, the states of their evaluations that are not done), by one call of squeue.
+
+    Raises: HarnessError where a folder is damaged.
+    """
+    seen = live.overview(store, [*runs, *evaluations.unfinished(store, runs)])
+    there = {run: s for run, s in seen.items() if s.state.kind != "absent" and not evaluations.is_one(run)}
     flagged = vitals.flags(store.root, [run for run, s in there.items() if s.state.step])
-    return [_row(store, run, s, flagged) for run, s in there.items()]
+    asked = [s.state for run, s in seen.items() if evaluations.is_one(run)]
+    return [_row(store, run, s, flagged) for run, s in there.items()], asked
 
 
 def _row(store: Store, run: str, seen: live.Seen, flagged: Mapping[str, str]) -> Row:
@@ -55,13 +59,23 @@ def _left(store: Store, run: str, step: int, total: int) -> float | None:
     return (total - step) * taken / done if done > 0 and taken else None
 
 
-def reasons(shown: Sequence[Row]) -> list[str]:
-    """Why runs are where they are, for those that a person may want to act on."""
+def reasons(shown: Sequence[Row], asked: Sequence[RunState] = ()) -> list[str]:
+    """Why runs are where they are, for those that a person may want to act on, and how evaluations get on."""
     told = [r for r in shown if r.state.kind in ("failed", "stopped", "unknown")]
     lines = [f"{r.id}  {r.label}: {r.state.reason}" for r in told[:_MOST_REASONS]]
     if len(told) > _MOST_REASONS:
         lines.append(f"and {len(told) - _MOST_REASONS} more; narrow it: harness status SWEEP state=failed")
+    lines += [evaluation(state) for state in asked[:_MOST_REASONS]]
+    if len(asked) > _MOST_REASONS:
+        lines.append(f"and {len(asked) - _MOST_REASONS} more evaluations; narrow it: harness status RUN")
     return lines
+
+
+def evaluation(state: RunState) -> str:
+    """How an evaluation gets on."""
+    reason = state.reason.partition(", step ")[0] if state.kind == "running" else state.reason
+    reason = reason.partition(", goes on from ")[0]  # it begins afresh
+    return f"{evaluations.label(state.id)}: {state.kind}" + (f", {reason}" if reason else "")
 
 
 def summary(shown: Sequence[Row]) -> str:
@@ -76,9 +90,9 @@ def summary(shown: Sequence[Row]) -> str:
 def show(store: Store, runs: Sequence[str], title: str, out: IO[str] | None = None) -> None:
     """Prints the table once."""
     out = out or sys.stdout
-    shown = rows(store, runs)
+    shown, asked = look(store, runs)
     print(progress.plain(shown, f"{title}: {summary(shown)}", colour=out.isatty()), file=out)
-    for line in reasons(shown):
+    for line in reasons(shown, asked):
         print(line, file=out)
 
 
@@ -95,7 +109,7 @@ def watch(
     live_table = _live() if sys.stdout.isatty() else None
     try:
         while True:
-            shown = rows(store, runs)
+            shown, asked = look(store, runs)
             if live_table is not None:
                 live_table.update(progress.table(shown, f"{title}: {summary(shown)}"), refresh=True)
             else:
@@ -103,13 +117,17 @@ def watch(
                     if said.get(r.id) != r.state.kind:
                         print(progress.line(r), flush=True)
                         said[r.id] = r.state.kind
-            if all(r.state.kind in _OVER for r in shown):
+                for state in asked:
+                    if said.get(state.id) != state.kind:
+                        print(evaluation(state), flush=True)
+                        said[state.id] = state.kind
+            if all(state.kind in _OVER for state in (*(r.state for r in shown), *asked)):
                 break
             sleep(every)
     finally:
         if live_table is not None:
             live_table.stop()
-    for line in reasons(shown):
+    for line in reasons(shown, asked):
         print(line)
 
 

@@ -18,7 +18,7 @@ from harness.errors import HarnessError, nearest
 if TYPE_CHECKING:
     from harness.store import RunState, Store
 
-_WHICH = "a sweep or a study, the first digits of a run's id, or filters such as k=0.4,seed=2 or state=failed"
+WHICH = "a sweep or a study, the first digits of a run's id, or filters such as k=0.4,seed=2 or state=failed"
 _SHORT_CLASSES = {
     "oom": ("out of GPU memory", "out of host memory"), "gpu-oom": ("out of GPU memory",),
     "host-oom": ("out of host memory",), "timeout": ("time limit",), "node": ("node failure",),
@@ -29,14 +29,19 @@ _SHORT_CLASSES = {
 def add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
     """The arguments of one of this module's verbs."""
     needed = {"status": "*", "logs": "+", "cancel": "+", "retry": "+"}[verb]
-    parser.add_argument("runs", nargs=needed, metavar="RUNS", help=_WHICH)
+    parser.add_argument("runs", nargs=needed, metavar="RUNS", help=WHICH)
     if verb == "status":
         parser.add_argument("--watch", action="store_true", help="refresh until nothing is queued or running")
         parser.add_argument("--every", type=float, default=10.0, metavar="SECONDS", help="between two refreshes (10)")
+    if verb == "cancel":
+        parser.add_argument("--eval", action="store_true", help="only the evaluations of these runs")
     if verb == "logs":
         parser.add_argument("-f", "--follow", action="store_true", help="go on as the log grows")
         parser.add_argument("-n", "--lines", type=int, default=100, help="the last so many lines (100)")
         parser.add_argument("--attempt", type=int, help="of this attempt; by default the last")
+        parser.add_argument(
+            "--eval", type=int, nargs="?", const=-1, metavar="STEP", help="of an evaluation; by default the latest"
+        )
     if verb == "retry":
         parser.add_argument("--failed", action="store_true", help="only runs that failed, not those that were stopped")
         parser.add_argument("--class", dest="cause", help="only failures of this class, such as oom, NCCL, hang")
@@ -73,21 +78,26 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def cancel(arguments: argparse.Namespace) -> int:
-    """`harness cancel RUNS`. A study as a whole is held, its controller too; otherwise it would start them again."""
-    from harness import targets
+    """`harness cancel RUNS [--eval]`: the runs and their evaluations, or only these.
+
+    A study as a whole is held, its controller too: it would start its runs again.
+    """
+    from harness import evaluations, targets
     from harness.slurm.cancel import cancel as act
 
     store = _store()
     runs, study = targets.runs(store, arguments.runs), targets.study(store, arguments.runs)
-    if study is not None:
+    if study is not None and not arguments.eval:
         from harness.search import steer
 
         for line in steer.hold(store, study):
             print(line)
-    told = act(store, runs)
+    told = act(store, [*([] if arguments.eval else runs), *evaluations.unfinished(store, runs)])
     for run, what in told.items():
-        print(f"{run}  {store.brief(run)['label']}: cancelled ({what})")
-    for name in sorted({str(store.brief(run).get("sweep", "")) for run in told} if study is None else ()):
+        name = evaluations.label(run) if evaluations.is_one(run) else f"{run}  {store.brief(run)['label']}"
+        print(f"{name}: cancelled ({what})")
+    gone = {str(store.brief(run).get("sweep", "")) for run in told if not evaluations.is_one(run)}
+    for name in sorted(gone) if study is None else ():
         if name.startswith("search/"):
             short = name.removeprefix("search/")
             print(f"study {short} starts its runs again while it goes on: `harness cancel {short}` stops it as a whole")
@@ -97,11 +107,13 @@ def cancel(arguments: argparse.Namespace) -> int:
 
 
 def logs(arguments: argparse.Namespace) -> int:
-    """`harness logs RUN [-f]`."""
+    """`harness logs RUN [-f] [--eval [STEP]]`."""
     from harness import targets
 
     store = _store()
     run = targets.one(store, arguments.runs)
+    if arguments.eval is not None:
+        run = _evaluation(store, run, arguments.eval)
     path = log_of(store, run, arguments.attempt)
     if path is None:
         from harness.slurm import live
@@ -112,6 +124,20 @@ def logs(arguments: argparse.Namespace) -> int:
         print(f"{run} {state.kind}: {state.reason}", flush=True)
     show(lambda: log_of(store, run, arguments.attempt), arguments.lines, arguments.follow, lambda: _over(store, run))
     return 0
+
+
+def _evaluation(store: Store, run: str, step: int) -> str:
+    """Name of the run's evaluation at a step, of the latest for -1. Raises: HarnessError where there is none."""
+    from harness import evaluations
+
+    found = {evaluations.parts(e)[1]: e for e in evaluations.every(store, [run])}
+    if step >= 0 and step in found:
+        return found[step]
+    if step < 0 and found:
+        return max(found.values(), key=lambda e: (store.folder(e) / "spec.json").stat().st_mtime)
+    there = ", ".join(map(str, found)) or "none"
+    asked = f"no evaluation of step {step}" if step >= 0 else "no evaluation"
+    raise HarnessError(f"run {run} has {asked} (there: {there}): `harness eval {run}` makes one")
 
 
 def log_of(store: Store, run: str, attempt: int | None) -> Path | None:

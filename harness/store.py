@@ -17,7 +17,10 @@ from harness.errors import HarnessError, nearest
 SCHEMA = 1
 _VERL = '\n "verl": '
 """Where verl's config begins in a spec as `files.write_json` writes it."""
+EVALUATIONS = "evaluations"
+"""Folder of a run's evaluations (harness.evaluations). An evaluation's name is its folder, from the store's root."""
 _ID = re.compile(r"[0-9a-f]{10}")
+_EVALUATION = re.compile(r"step_\d+")
 _STEP = re.compile(r"step_(\d+)\.parquet")
 
 
@@ -50,8 +53,16 @@ class Store:
         chosen = os.environ.get("HARNESS_RUNS")
         return cls(Path(chosen).expanduser().resolve() if chosen else project / "runs")
 
+    @classmethod
+    def holding(cls, folder: Path) -> tuple[Store, str]:
+        """The store that a run's folder lies in, and the run's name; the same for the folder of an evaluation."""
+        if folder.parent.name == EVALUATIONS and _EVALUATION.fullmatch(folder.name):
+            root = folder.parents[2]
+            return cls(root), folder.relative_to(root).as_posix()
+        return cls(folder.parent), folder.name
+
     def folder(self, run: str) -> Path:
-        """Folder of a run; it need not exist."""
+        """Folder of a run or of an evaluation; it need not exist."""
         return self.root / run
 
     def ids(self) -> list[str]:
@@ -78,7 +89,7 @@ class Store:
             raise HarnessError(
                 f"{path} is missing: restore it, or move {path.parent} away to start the run afresh"
             ) from None
-        if not isinstance(spec, dict) or spec.get("id") != run:
+        if not isinstance(spec, dict) or spec.get("id") != _run(run):
             raise HarnessError(f"{path} is not the spec of run {run}: restore it, or move {path.parent} away")
         return spec
 
@@ -90,7 +101,7 @@ class Store:
             spec = json.loads(head.rstrip().rstrip(",") + "}") if found else None
         except (OSError, ValueError):
             spec = None
-        if not isinstance(spec, dict) or spec.get("id") != run or "config" not in spec:
+        if not isinstance(spec, dict) or spec.get("id") != _run(run) or "config" not in spec:
             return self.spec(run)  # written by another hand, or damaged: the whole file decides
         return spec
 
@@ -193,9 +204,14 @@ class Store:
     def unfinished_business(self, run: str, spec: Mapping[str, Any]) -> str:
         """Why a run is not done although its trainer ended well: '' if it is done.
 
-        Done means that the target step was reached and the outcomes of every training step and evaluation are there.
+        Done means that the target step was reached and the outcomes of every training step and evaluation are there;
+        for an evaluation, that its own outcomes are.
         """
         config = spec["config"]
+        if "evaluates" in spec:
+            step = int(spec["evaluates"]["step"])
+            drawn = step in _steps(self.folder(run) / "outcomes" / "eval")
+            return "" if drawn else f"the evaluation of step {step} has no outcomes"
         total, evaluation = int(config["steps"]), config["evaluation"]
         trained = _steps(self.folder(run) / "outcomes" / "train")
         missing = [s for s in range(1, total + 1) if s not in trained]
@@ -211,10 +227,24 @@ class Store:
         return self.root / "_sweeps" / f"{sweep.replace('/', '--')}.json"
 
 
+def reached(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the record of completion says of a run that is done: its target, and the steps that were evaluated."""
+    config, evaluation = spec["config"], spec["config"]["evaluation"]
+    due = evaluation_steps(config["steps"], evaluation["every"], evaluation["before_training"])
+    if "evaluates" in spec:
+        due = [int(spec["evaluates"]["step"])]
+    return {"step": config["steps"], "total": config["steps"], "evaluations": due}
+
+
 def evaluation_steps(total: int, every: int, before_training: bool) -> list[int]:
     """Steps after which a run is evaluated: every so many, the last one, and 0 before training."""
     steps = {*range(every, total + 1, every), total} | ({0} if before_training else set())
     return sorted(steps)
+
+
+def _run(name: str) -> str:
+    """The run that a name belongs to: its own, or an evaluation's."""
+    return name.partition("/")[0]
 
 
 def _steps(folder: Path) -> set[int]:

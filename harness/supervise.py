@@ -32,7 +32,7 @@ from harness.attempt import (
     alone,
 )  # fmt: skip
 from harness.errors import HarnessError
-from harness.store import Store, evaluation_steps, now
+from harness.store import Store, now, reached
 from harness.trainer import processes
 from harness.trainer.environment import MARKER
 
@@ -125,10 +125,7 @@ def supervise(
 
 
 def _complete(store: Store, run: str, spec: Mapping[str, Any], attempts: int) -> None:
-    config = spec["config"]
-    evaluation = config["evaluation"]
-    due = evaluation_steps(config["steps"], evaluation["every"], evaluation["before_training"])
-    done = {"step": config["steps"], "total": config["steps"], "evaluations": due, "time": now(), "attempts": attempts}
+    done = {**reached(spec), "time": now(), "attempts": attempts}
     files.write_json(store.folder(run) / "done.json", done)
 
 
@@ -173,10 +170,10 @@ def _train(
 
 
 def _commands(folder: Path, spec: Mapping[str, Any], number: int) -> list[list[str]]:
-    """What is run, in order: first what makes a built-in model and its data, then the trainer."""
+    """What is run, in order: what makes a built-in model and its data, the trainer, what an evaluation ends with."""
     grace = spec["config"]["cluster"]["grace_seconds"]
     trainer = [spec["trainer"], str(folder), "--attempt", str(number), "--grace", str(grace)]
-    steps = [*spec["prepare"], trainer]
+    steps = [*spec["prepare"], trainer, *([module, str(folder)] for module in spec.get("finish", ()))]
     return [[sys.executable, "-m", *step] for step in steps]
 
 
@@ -298,7 +295,7 @@ def main(arguments: list[str] | None = None) -> int:
     stop = StopRequest()
     stop.install()
     try:
-        return supervise(Store(folder.parent), folder.name, stop).exit_code
+        return supervise(*Store.holding(folder), stop).exit_code
     except claim.Claimed as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_CLAIMED

@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 def after(folder: Path) -> None:
     """Does both. Raises: HarnessError where SLURM does not answer; the next job that ends tries again."""
-    store = Store(folder.parent)
-    spec = store.spec(folder.name)
+    store, run = Store.holding(folder)
+    spec = store.spec(run)
     with submission.gate(store.root) as lock:
-        lost.complete(store, folder.name)
+        lost.complete(store, run)
         if spec["sweep"]:
             stop_after = spec["config"]["cluster"]["stop_after"]
-            for run in brake.pull(store, spec["sweep"], stop_after):
-                log.warning("withheld %s", run)
+            for withheld in brake.pull(store, spec["sweep"], stop_after):
+                log.warning("withheld %s", withheld)
         submit.recover(store)
         for sweep, runs in backlog.mine(store.root).items():
             report = submit.submit(store, runs, sweep, lock=lock)

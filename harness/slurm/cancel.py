@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness import claim
+from harness import claim, evaluations
 from harness.slurm import backlog, command, live, submission
 from harness.store import Store
 
@@ -20,6 +20,7 @@ _BATCH = 200
 def cancel(store: Store, runs: Sequence[str]) -> dict[str, str]:
     """Cancels what these runs have in the queue, on nodes or on this machine. Returns run -> what was cancelled.
 
+    Evaluations among them are asked for no longer, whatever became of them.
     A run that works here under its own supervisor is asked to save and stop. Raises: command.Unavailable, Refused.
     """
     with submission.gate(store.root):
@@ -30,9 +31,13 @@ def cancel(store: Store, runs: Sequence[str]) -> dict[str, str]:
         for run, job in jobs.items():
             store.event(run, "cancelled", job=job, by=getpass.getuser())
             told[run] = f"job {job}"
+        for run in filter(evaluations.is_one, seen):
+            evaluations.take_back(store, run)
     for run, s in seen.items():
         if run not in jobs and s.state.kind == "running" and (pid := _stop_here(store, run)):
             told[run] = f"process {pid} was asked to save and stop"
+        elif evaluations.is_one(run):
+            told.setdefault(run, "is asked for no longer")
     return told
 
 

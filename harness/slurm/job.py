@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from harness import claim, policy, supervise
+from harness import claim, evaluations, policy, supervise
 from harness.attempt import EXIT_CLAIMED, EXIT_DONE, EXIT_USAGE, Ended
 from harness.errors import HarnessError
 from harness.slurm import accounting, command, excluded, lost, raynode, requeue, submission, together
@@ -75,13 +75,17 @@ def superseded(folder: Path, here: Allocation) -> bool:
 
 def lead(folder: Path, here: Allocation) -> int:
     """Rank 0. Returns the exit code; does not return where the job goes back into the queue."""
-    store, run = Store(folder.parent), folder.name
+    store, run = Store.holding(folder)
     stop = JobStop(here, store.root)
     stop.install()
     meeting = Meeting.of(folder, here.number, here.restart)
     meeting.open()
     try:
         spec = store.spec(run)
+        if "evaluates" in spec and (why := evaluations.begin(store, run, spec)):
+            evaluations.withhold(store, run, why)
+            print(f"nothing was evaluated: {why}", flush=True)
+            return EXIT_DONE
         for name in set(os.environ) - set(raynode.clean(os.environ, spec)):
             del os.environ[name]
         names = tuple(here.names())
@@ -96,18 +100,19 @@ def lead(folder: Path, here: Allocation) -> int:
                 raise
             ended = supervise.supervise(store, run, stop, around=leader.around, facts=facts, gone=gone)
     finally:
-        meeting.say("stop")
-        meeting.close()
+        meeting.dismiss(here.nodes)
     if ended.outcome != "done":
-        _go_on(store, run, here, spec["config"]["cluster"])
+        _go_on(store, run, here, spec["config"]["cluster"], resumes="evaluates" not in spec)
     return ended.exit_code
 
 
-def _go_on(store: Store, run: str, here: Allocation, wishes: dict[str, Any]) -> None:
+def _go_on(store: Store, run: str, here: Allocation, wishes: dict[str, Any], *, resumes: bool) -> None:
     """Puts the job back into the queue where the policy says so."""
-    decision = policy.decide(
-        store.attempts(run), max_requeues=wishes["max_requeues"], retry_nodes=wishes["retry_nodes"]
-    )
+    limits = {"max_requeues": wishes["max_requeues"], "retry_nodes": wishes["retry_nodes"]}
+    history = store.attempts(run)
+    if not resumes:  # those of earlier requests do not count
+        history = [attempt for attempt in history if attempt.get("submission") == here.submission]
+    decision = policy.decide(history, **limits, resumes=resumes)
     log.warning("%s: %s", decision.action, decision.reason)
     if decision.action == policy.STOP:
         return

@@ -17,6 +17,8 @@ from typing import Any
 
 from harness import files
 
+_LEAVE_SECONDS = 15.0
+
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
@@ -41,6 +43,13 @@ class Meeting:
             self.folder.parent.rmdir()
         except OSError:
             return  # another job's is there
+
+    def dismiss(self, nodes: int) -> None:
+        """Ends it. Nodes that were never told where to join are waited for: they would go on waiting for us."""
+        self.say("stop")
+        if "head.json" not in self.names():
+            self.wait_for({f"left.{rank}" for rank in range(1, nodes)}, _LEAVE_SECONDS)
+        self.close()
 
     def clear_others(self) -> None:
         """Removes what killed jobs of the run have left behind; only for who holds the run's claim."""

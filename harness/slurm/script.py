@@ -48,6 +48,8 @@ class Request:
     python: str
     snapshot: str
     """Folder of the code."""
+    after: str = ""
+    """A job that has to end first."""
 
 
 def request(spec: Mapping[str, Any], excluded: Sequence[str] = ()) -> Request:
@@ -63,7 +65,7 @@ def request(spec: Mapping[str, Any], excluded: Sequence[str] = ()) -> Request:
         qos=wishes["qos"], constraint=wishes["constraint"], array_parallelism=wishes["array_parallelism"],
         exclude=tuple(sorted({*wishes["exclude"], *excluded})), setup=tuple(wishes["setup"]),
         sbatch=tuple(sorted(wishes["sbatch"].items())), python=wishes["python"] or shlex.quote(sys.executable),
-        snapshot=snapshot,
+        snapshot=snapshot, after=spec.get("evaluates", {}).get("after", ""),
     )  # fmt: skip
 
 
@@ -112,6 +114,8 @@ def sbatch(path: Path, asked: Request, *, lock: int) -> str:
 
 def _parameters(asked: Request, place: Path, name: str, key: str) -> dict[str, Any]:
     extra = {"requeue": True, "output": str(place / "logs" / "%A_%a.batch.log"), **dict(asked.sbatch)}
+    if asked.after:  # a requeue is no end to SLURM; a job that failed is one, and ours says then why it does nothing
+        extra |= {"dependency": f"afterany:{asked.after}", "kill-on-invalid-dep": "yes"}
     gpus = f"{asked.gpu_type}:{asked.gpus}" if asked.gpu_type else asked.gpus
     return {
         "job_name": name, "comment": f"harness:{key}", "partition": asked.partition, "account": asked.account,

@@ -153,7 +153,8 @@ def follow(run_folder: Path, here: Allocation) -> int:
 def _take_part(
     run_folder: Path, here: Allocation, meeting: Meeting, head: Mapping[str, Any], over: Callable[[], bool]
 ) -> int:
-    spec = Store(run_folder.parent).spec(run_folder.name)
+    store, run = Store.holding(run_folder)
+    spec = store.spec(run)
     attempt = Attempt(run_dir=run_folder, run_id=str(spec["id"]), number=int(head["attempt"]))
     own = address(here.node, tuple(here.names()))
     ray = RayNode(

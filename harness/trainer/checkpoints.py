@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import retention
 from harness.errors import HarnessError
-from harness.files import read_json, write_json, write_text
+from harness.files import locked, read_json, write_json, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +82,8 @@ def repair(root: Path) -> int | None:
 def prune(root: Path, keep: int | None, policy: retention.Policy | None = None) -> None:
     """Removes the oldest checkpoints beyond `keep`, and unsealed ones older than the newest sealed one.
 
+    One that an evaluation needs stays.
+
     Args:
         keep: how many whole ones stay; None or 0 keeps all of those.
         policy: what stays beside the last ones; the run's folder, with its scores, is the parent of `root`.
@@ -93,9 +95,13 @@ def prune(root: Path, keep: int | None, policy: retention.Policy | None = None) 
     if keep:
         stay = retention.also(root.parent, whole, policy) if policy else set()
         gone += [step for step in whole[:-keep] if step not in stay]
+    with locked(root.parent / ".lock"):  # an evaluation that is being asked for sees the seal, or we see the wish
+        needed = retention.wanted(root.parent)
+        gone = [step for step in gone if step not in needed]
+        for step in gone:
+            # The seal goes first: a checkpoint half removed must not look whole.
+            (folder(root, step) / SEAL).unlink(missing_ok=True)
     for step in gone:
-        # The seal goes first: a checkpoint half removed must not look whole.
-        (folder(root, step) / SEAL).unlink(missing_ok=True)
         shutil.rmtree(folder(root, step), ignore_errors=True)
 
 

@@ -42,6 +42,12 @@ def test_of_several_nodes_only_a_named_one_is_left_out():
     assert decided(attempt("node failure", nodes=["a", "b"], bad=["b"])).exclude == ("b",)
 
 
+def test_what_begins_afresh_is_not_given_the_same_time_again():
+    decision = decide([attempt("time limit")], max_requeues=20, retry_nodes=2, resumes=False)
+    assert (decision.action, "--time-limit" in decision.reason) == (STOP, True)
+    assert decide([attempt("preempted")], max_requeues=20, retry_nodes=2, resumes=False).action == REQUEUE
+
+
 def test_a_run_does_not_go_round_for_ever():
     assert decided(*[attempt("preempted")] * 3, max_requeues=2).action == STOP
     assert decided(*[attempt("preempted")] * 2, max_requeues=2).action == REQUEUE

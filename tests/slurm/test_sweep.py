@@ -19,13 +19,7 @@ from harness.slurm import submission
 from harness.store import Store
 from tests.slurm.lab import ROOT, wait
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not os.environ.get("HARNESS_SLURM_ALL"),
-        reason="not verified on an idle machine since its last change: HARNESS_SLURM_ALL=1 runs it",
-    ),
-]
+pytestmark = pytest.mark.slow
 
 STUDY = """
 overrides: [cluster=slurm, model=tiny, steps=4, save_every=2, evaluation.every=4, model.resources.cpus=1,

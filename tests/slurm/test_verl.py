@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pyarrow.parquet as pq
 import pytest
 
 from harness import files
 from tests.slurm.lab import wait
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not os.environ.get("HARNESS_SLURM_ALL"),
-        reason="not verified on an idle machine since its last change: HARNESS_SLURM_ALL=1 runs it",
-    ),
-]
+pytestmark = pytest.mark.slow
 
 PATIENCE = 500.0
 STEPS = 6

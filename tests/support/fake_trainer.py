@@ -3,7 +3,7 @@
 What it does beyond that is told by FAKE_TRAINER, a JSON object, and by `wishes` in a run's spec: step_seconds,
 fail (a label's part: that run raises), hang (likewise: it never ends), short (likewise: ends with exit code 0 before
 the target step), say (a line to print), raises (an error message), until (the last attempt that does so), eat (MiB of
-memory to take). Each step leaves a line in steps.jsonl, so that tests see repeated steps and two trainers at once.
+memory to take), kept (checkpoints are whole and outcomes of evaluations real). It evaluates as well. Each step leaves a line in steps.jsonl, so that tests see repeated steps and two trainers at once.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def main(folder: Path, attempt: int) -> int:
     memory: list[bytes] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
     print(wishes.get("say", "hello"))
+    if "evaluates" in spec:
+        return evaluate(folder, spec, attempt, wishes)
     tracker = folder / "checkpoints" / "latest_checkpointed_iteration.txt"
     step = int(tracker.read_text()) if tracker.exists() else 0
     files.append_json(folder / "trained.jsonl", {"attempt": attempt, "from": step, "pid": os.getpid()})
@@ -39,8 +41,13 @@ def main(folder: Path, attempt: int) -> int:
         beat(folder, step, total)
         outcomes(folder, "train", step)
         if step % evaluation["every"] == 0 or step == total:
-            outcomes(folder, "eval", step)
-        if step % spec["config"]["save_every"] == 0 or stopped:
+            if "kept" in wishes:
+                evaluated(folder, step, evaluation["samples"])
+            else:
+                outcomes(folder, "eval", step)
+        if step % spec["config"]["save_every"] == 0 or stopped or ("kept" in wishes and step == total):
+            if "kept" in wishes:
+                save(folder / "checkpoints", step, spec["config"]["keep_checkpoints"])
             files.write_text(tracker, str(step))
         if stopped:
             return 0
@@ -56,6 +63,44 @@ def main(folder: Path, attempt: int) -> int:
             time.sleep(1)
         time.sleep(wishes.get("step_seconds", 0.01))
     return 0
+
+
+def evaluate(folder: Path, spec: dict, attempt: int, wishes: dict) -> int:
+    """What `trainer.val_only` means: the checkpoint of the step is loaded, its responses are drawn."""
+    step = spec["evaluates"]["step"]
+    nodes = os.environ.get("SLURM_JOB_NUM_NODES", "")
+    files.append_json(folder / "trained.jsonl", {"attempt": attempt, "time": time.time(), "nodes": nodes})
+    assert (folder / "checkpoints" / f"global_step_{step}" / "model.pt").read_text() == str(step)
+    beat(folder, step, spec["config"]["steps"])
+    time.sleep(wishes.get("evaluation_seconds", 0))
+    evaluated(folder, step, spec["verl"]["actor_rollout_ref"]["rollout"]["val_kwargs"]["n"])
+    return 0
+
+
+def evaluated(folder: Path, step: int, samples: int) -> None:
+    """Outcomes of so many samples of two problems, the same wherever and however often they are drawn."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from harness.trainer.outcomes import EVALUATION
+
+    rows = [
+        {"step": step, "benchmark": "sums", "problem": f"sums/p{p}", "sample": s, "seed": 1000 * p + s, "reward": 1.0,
+         "accuracy": float((p + s) % 2), "length": 3, "words": 0, "answer": "1", "scorer": "x/1"}
+        for p in range(2) for s in range(samples)
+    ]  # fmt: skip
+    with files.replacing(folder / "outcomes" / "eval" / f"step_{step:06d}.parquet") as temporary:
+        pq.write_table(pa.Table.from_pylist(rows, schema=EVALUATION), temporary)
+
+
+def save(root: Path, step: int, keep: int) -> None:
+    """A whole checkpoint; those beyond the policy go, as with the real trainer."""
+    from harness.trainer import checkpoints
+
+    place = checkpoints.folder(root, step)
+    files.write_text(place / "model.pt", str(step))
+    checkpoints.seal(root, step)
+    checkpoints.prune(root, keep)
 
 
 def wanted(wishes: dict[str, str], key: str, label: str) -> bool:

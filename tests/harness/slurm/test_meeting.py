@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 from harness.slurm.meeting import Meeting
 
 
@@ -27,4 +29,23 @@ def test_attempts_of_a_job_do_not_read_each_others_files(tmp_path):
     second.clear_others()
     assert not first.folder.exists()
     second.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nodes_that_were_never_told_where_to_join_hear_of_the_end(tmp_path):
+    lead, other = (Meeting.of(tmp_path, "71", 0) for _ in range(2))
+    lead.open()
+    end = threading.Thread(target=lead.dismiss, args=(2,))
+    end.start()
+    assert other.wait_for({"stop"}, 5), "it is there until they have left"
+    other.say("left.1")
+    end.join(5)
+    assert not lead.folder.exists()
+
+
+def test_nodes_that_have_left_already_are_not_waited_for(tmp_path):
+    lead = Meeting.of(tmp_path, "71", 0)
+    lead.open()
+    lead.say("head.json", {"address": ""})
+    lead.dismiss(2)
     assert list(tmp_path.iterdir()) == []

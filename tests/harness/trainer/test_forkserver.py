@@ -81,7 +81,7 @@ def eventually(condition: Callable[[], object], seconds: float = 20.0) -> bool:
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second where it ended between opening and reading
         return False
 
 
