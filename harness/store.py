@@ -277,8 +277,7 @@ def ids_of(store: Store, sweep: str) -> Sequence[str]:
         content = files.read_json(path)
     except FileNotFoundError:
         applied = [p.stem.replace("--", "/") for p in path.parent.glob("*.json")] if path.parent.is_dir() else []
-        hint = nearest(sweep, applied) or "none was applied yet"
-        raise HarnessError(
-            f"sweep {sweep!r} was never applied here ({hint}): run `harness sweep {sweep}` first"
-        ) from None
+        from harness.sweep import unapplied
+
+        raise HarnessError(unapplied(sweep, applied)) from None
     return list(dict.fromkeys(point["id"] for point in content["points"]))
