@@ -33,6 +33,8 @@ _INCIDENTAL = re.compile(
 _BASELINES = {"mean": "mean (GRPO)", "qae": "QAE", "rloo": "RLOO", "mean_no_std": "mean, no std"}
 _MASKS = {"positive": "POS-MASK", "negative": "NEG-MASK"}
 _ABSENT = "not set"
+BASELINE = "mean"
+"""The arm to compare with where nobody names another; where there is none, the first arm."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +111,18 @@ def pick(arms: Sequence[Arm], name: str) -> Arm | None:
         return exact[0]
     close = [arm for arm in arms if name.lower() in arm.label.lower()]
     return close[0] if len(close) == 1 else None
+
+
+def require(arms: Sequence[Arm], name: str) -> Arm:
+    """As `pick`. Raises: HarnessError where `name` means no arm, with the nearest."""
+    found = pick(arms, name)
+    if found is None:
+        several = [arm.label for arm in arms if name.lower() in arm.label.lower()]
+        names = {str(arm.runs[0].get("baseline.name", None)) for arm in arms} - {"None"}
+        known = names | {arm.short for arm in arms} | {arm.label for arm in arms}
+        hint = f"it may be {' or '.join(several)}" if several else nearest(name, known)
+        raise HarnessError(f"against {name!r}: no such arm; {hint}")
+    return found
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

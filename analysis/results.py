@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis import tally
-from analysis.arms import Arm, pick
+from analysis.arms import BASELINE, Arm, pick, require
 from analysis.bootstrap import RESAMPLES, Interval, resample
 from analysis.multiple import holm
 from analysis.paired import Difference, difference
@@ -17,6 +18,7 @@ from analysis.study import Study
 from analysis.tally import ALL
 from harness.errors import HarnessError
 
+_LOG = logging.getLogger(__name__)
 LEVEL = 0.05
 """Of the family-wise error that a claim may have."""
 SEED = 20250922  # of the bootstrap: the same report twice gives the same intervals
@@ -72,24 +74,37 @@ class Results:
         return self.cells[arm.key, benchmark, k]
 
 
-def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) -> Results:
+def attempt(study: Study, against: str = BASELINE) -> Results | None:
+    """As `final`; None where nothing was evaluated, for a page that shows the rest all the same."""
+    try:
+        return final(study, against)
+    except HarnessError as error:
+        _LOG.info("no table: %s", error)
+        return None
+
+
+def final(study: Study, against: str = BASELINE, *, resamples: int = RESAMPLES) -> Results:
     """Scores every arm at the last evaluation that all finished runs share.
 
     Two Holm families: the comparisons on all benchmarks together, which the words are about, and those on
     single benchmarks.
 
     Args:
-        against: the arm to compare with, by baseline name or label; where the study has no such arm, its
-        first.
+        against: the arm to compare with, by baseline name or label; where a study has no mean baseline, or the
+        arm was not evaluated, its first.
 
     Raises:
-        HarnessError: no outcome files, or no evaluation that the runs share.
+        HarnessError: no evaluations, none that the runs share, or an arm that the study does not have.
     """
+    if against != BASELINE:
+        require(study.arms, against)
     step, kept, notes = _last_shared(study)
     arms = tuple(replace(arm, runs=runs) for arm in study.arms if (runs := tuple(r for r in arm.runs if r.id in kept)))
     base = pick(arms, against)
     if base is None:
-        notes += [f"no arm {against!r}: compared with {arms[0].label} instead"]
+        there = pick(study.arms, against)
+        why = f"no arm {against!r}" if there is None else f"{there.label} was not evaluated at step {step}"
+        notes += [f"{why}: compared with {arms[0].label} instead"]
         base = arms[0]
     evaluated = [[study.tallies[run.id].at(step) for run in arm.runs] for arm in arms]
     names = sorted({name for arm in evaluated for evaluation in arm for name, _ in evaluation.problems})

@@ -111,7 +111,7 @@ def _step_column(path: Path, names: Sequence[str]) -> int:
     for known in _STEPS:
         if known in lowered:
             return lowered.index(known)
-    raise HarnessError(f"{path} has no step column ({nearest('step', names)}): rename one to `step`")
+    raise HarnessError(f"{path} has no step column ({nearest('step', names)}): rename one of its columns to `step`")
 
 
 def _targets(path: Path, names: Sequence[str], at: int) -> dict[int, tuple[str, str]]:

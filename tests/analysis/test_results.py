@@ -76,10 +76,26 @@ def test_no_outcomes_are_named(smoke):
         results.final(studies.of([replace(run, folder=None) for run in smoke]))
 
 
-def test_an_unknown_baseline_falls_back_and_says_so(study):
-    found = results.final(study, "rloo", resamples=50)
+def test_an_unknown_baseline_is_an_error_that_names_the_nearest(study):
+    with pytest.raises(HarnessError, match="'QAE K=0.41': no such arm; did you mean QAE K=0.4"):
+        results.final(study, "QAE K=0.41", resamples=50)
+    assert results.attempt(study, "mean") is not None
+
+
+def test_a_study_without_a_mean_baseline_is_compared_with_its_first_arm_and_says_so(smoke):
+    found = results.final(studies.of([run for run in smoke if run.get("baseline.name") == "qae"]), resamples=50)
     assert found.against is found.arms[0]
-    assert "no arm 'rloo'" in found.notes[0]
+    assert found.notes[0].startswith("no arm 'mean': compared with QAE K=0.")
+
+
+def test_a_baseline_that_was_not_evaluated_is_named_as_such(smoke):
+    cut = [replace(run, folder=None) if run.get("baseline.name") == "mean" else run for run in smoke]
+    found = results.final(studies.of(cut), resamples=50)
+    assert any(note.startswith("mean (GRPO)") and "was not evaluated at step 40" in note for note in found.notes)
+
+
+def test_nothing_evaluated_is_no_table(smoke):
+    assert results.attempt(studies.of([replace(run, folder=None) for run in smoke])) is None
 
 
 def paper_arm(smoke, **changes):
