@@ -85,12 +85,11 @@ def list_runs(options: argparse.Namespace) -> int:
         created = run.created.strftime("%Y-%m-%d %H:%M") if run.created else ""
         last = "" if run.last_step is None else str(run.last_step)
         rows.append((run.id, run.label, run.state, last, str(len(run.metrics)), created))
-    if not named:  # files without names of their own
-        rows = [row[:1] + row[2:] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    shown = [column for column in range(len(rows[0])) if column != 1 or named]  # files have no names beside their ids
+    widths = [max(len(row[column]) for row in rows) for column in shown]
     out = sys.stdout.write
     for number, row in enumerate(rows):
-        out("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+        out("  ".join(row[column].ljust(width) for column, width in zip(shown, widths, strict=True)).rstrip() + "\n")
         if number:
             run = runs[number - 1]
             for note in run.notes:
@@ -131,9 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        sys.stderr.write(
-            f"error: {error.filename or 'operating system'}: {error.strerror or error}; check path, permissions and room\n"
-        )
+        what = f"{error.filename or 'operating system'}: {error.strerror or error}"
+        sys.stderr.write(f"error: {what}; check path, permissions and room\n")
         return 2
     except KeyboardInterrupt:
         return 130

@@ -44,12 +44,18 @@ class Table:
     @property
     def caption(self) -> str:
         """What the numbers are."""
-        compared = f" Change against {self.against};" if self.against else ""
+        compared = f" Relative change against {self.against};" if self.against else ""
         stars = " * marks a difference that holds after Holm (5 %) with three seeds or more." if self.against else ""
         return (
             f"Percent, evaluation at step {self.step}, unbiased pass@k, 95 % intervals by a bootstrap over seeds and"
-            f" problems (over problems only below three seeds).{compared}{stars}"
+            f" problems (over problems only below three seeds).{compared}{stars}{self._flat}"
         )
+
+    @property
+    def _flat(self) -> str:
+        if not any(entry.high - entry.low < 1e-9 for row in self.rows for entry in row):
+            return ""
+        return " An interval without width comes from problems that all were solved, or none was: it is no certainty."
 
 
 def table(results: Results) -> Table:
@@ -155,12 +161,17 @@ def _entry(cell: Cell, arm: Arm, benchmark: str, k: int) -> Entry:
     )  # fmt: skip
 
 
+def signed(value: float) -> str:
+    """`+1.3`, `-0.4`, and never `-0.0`."""
+    return f"{round(value, 1) + 0.0:+.1f}"
+
+
 def change(entry: Entry) -> str:
     """`+3.1 %*` or, where a relative change has no meaning, `+3.1 points`; empty for the baseline arm."""
     if entry.points is None:
         return ""
     star = "*" if entry.significant else ""
-    return f"{entry.points[0]:+.1f} points{star}" if entry.relative is None else f"{entry.relative:+.1f} %{star}"
+    return f"{signed(entry.points[0])} points{star}" if entry.relative is None else f"{signed(entry.relative)} %{star}"
 
 
 def _words(entry: Entry) -> str:
@@ -181,7 +192,7 @@ def _html_cell(entry: Entry) -> str:
 def _tex_cell(entry: Entry) -> str:
     value = rf"\textbf{{{entry.value:.1f}}}" if entry.significant else f"{entry.value:.1f}"
     parts = [value, rf"{{\scriptsize [{entry.low:.1f}, {entry.high:.1f}]}}"]
-    parts += [rf"{{\scriptsize {_tex(change(entry))}}}"] if entry.points else []
+    parts += [rf"{{\scriptsize {_tex_signed(change(entry))}}}"] if entry.points else []
     parts += [rf"{{\scriptsize paper {entry.published:.2f}}}"] if entry.published is not None else []
     return " ".join(parts)
 
@@ -189,3 +200,8 @@ def _tex_cell(entry: Entry) -> str:
 def _tex(text: str) -> str:
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "·": r"$\cdot$"}
     return "".join(special.get(c, rf"\{c}" if c in "&%$#_{}" else c) for c in text)
+
+
+def _tex_signed(text: str) -> str:
+    """A change with a minus, where a hyphen would be set."""
+    return rf"$-${_tex(text[1:])}" if text.startswith("-") else _tex(text)

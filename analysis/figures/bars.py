@@ -67,7 +67,8 @@ def k_sensitivity(study: Study, results: Results | None) -> Chart:
         bars = tuple(
             _bar(results.cell(arm, results.primary, k).interval, arm, at=_K(arm)) for arm in _by_K(results.arms)
         )
-        panel = Panel(x=Axis(label="K"), y=Axis(label=f"pass@{k} (%)"), marks=bars, title="Final accuracy", dots=True)
+        rate = Axis(label=f"pass@{k} (%)", bounds=(0.0, 100.0))
+        panel = Panel(x=Axis(label="K"), y=rate, marks=bars, title="Final accuracy", dots=True)
         panels.insert(1, panel)
     if not panels:
         study.require("actor/entropy")
@@ -98,8 +99,8 @@ def paired_differences(results: Results) -> Chart:
                 if found is not None:
                     bars.append(_bar(found.interval, arm, at=f"{benchmark}: {name}"))
         panels.append(
-            Panel(x=Axis(label=f"difference in pass@{k} (points)"), y=Axis(label=""), horizontal=True, dots=True,
-                  marks=(Rule(value=0.0, vertical=True), *bars), title=f"pass@{k}")
+            Panel(x=Axis(label="difference (points)"), y=Axis(label=""), horizontal=True, dots=True,
+                  marks=(Rule(value=0.0, vertical=True), *bars), title=f"Difference in pass@{k}")
         )  # fmt: skip
     return Chart(
         key="paired_differences", title=f"Differences from {results.against.label}", panels=tuple(panels), columns=2,

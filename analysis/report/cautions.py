@@ -30,10 +30,10 @@ def _few_seeds(study: Study) -> list[str]:
     few = [arm for arm in study.arms if arm.seeds < MIN_SEEDS]
     if not few:
         return []
-    return [
-        f"below {MIN_SEEDS} seeds no claim about a method is possible: "
-        + _short([f"{arm.label} has {arm.seeds}" for arm in few])
-    ]
+    counts = {arm.seeds for arm in few}
+    every = f"every arm has {min(counts)}" if len(few) == len(study.arms) > 1 and len(counts) == 1 else ""
+    who = every or _short([f"{arm.label} has {arm.seeds}" for arm in few])
+    return [f"below {MIN_SEEDS} seeds no claim about a method is possible: {who}"]
 
 
 def _missing_runs(missing: Sequence[str]) -> list[str]:

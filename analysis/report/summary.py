@@ -9,6 +9,7 @@ from analysis.bootstrap import MIN_SEEDS
 from analysis.health import Health
 from analysis.results import Cell, Results
 from analysis.study import Study
+from analysis.tables import signed
 
 MOST = 8
 """Arms that a sentence names; more are counted."""
@@ -80,16 +81,20 @@ def detectable(results: Results) -> str:
     if base is None:
         return ""
     k = results.ks[0]
-    found = [
-        d.detectable for arm in results.arms if (d := results.cell(arm, results.primary, k).difference) is not None
-    ]
+    compared = [d for arm in results.arms if (d := results.cell(arm, results.primary, k).difference) is not None]
+    found = [d.detectable(len(compared) * len(results.ks)) for d in compared if d.method_level]
+    if not found:
+        return (
+            f"How small a difference these runs could have found cannot be said: fewer than {MIN_SEEDS} seeds do not"
+            " show how far seeds scatter."
+        )
     problems = results.cell(base, results.primary, k).interval.problems
     least, most = 100 * min(found), 100 * max(found)
     size = f"{most:.1f}" if most - least < 0.1 else f"{least:.1f} to {most:.1f}"
     arms = "" if most - least < 0.1 else ", depending on the arm"
     return (
-        f"With these seeds and {problems} problems, a true difference in pass@{k} is found with 80 % power only if it"
-        f" is {size} points or more{arms}."
+        f"With these seeds and {problems} problems, a true difference in pass@{k} is found with 80 % power, after the"
+        f" correction for {len(compared) * len(results.ks)} comparisons, only if it is {size} points or more{arms}."
     )
 
 
@@ -109,6 +114,19 @@ def entropy(study: Study, health: Mapping[str, Health]) -> list[str]:
     judged = [h for h in health.values() if h.verdict != "short"]
     if judged and not lines:
         lines.append("No run's entropy collapsed or exploded by the stated rules.")
+    return [*lines, *_drifting(study, health)]
+
+
+def _drifting(study: Study, health: Mapping[str, Health]) -> list[str]:
+    """Which runs are on the way to a collapse or an explosion."""
+    lines = []
+    for verdict, words in (
+        ("falling", "falling, or at half of its early level"), ("rising", "rising, or at twice its early level")
+    ):  # fmt: skip
+        counts = [sum(run.id in health and health[run.id].verdict == verdict for run in arm.runs) for arm in study.arms]
+        parts = [f"{n} of {len(arm.runs)} runs of {arm.short}" for arm, n in zip(study.arms, counts, strict=True) if n]
+        where = _listed(parts) if len(parts) <= MOST else f"{sum(counts)} of {len(study.runs)} runs"
+        lines += [f"Entropy is {words}, in {where}."] if parts else []
     return lines
 
 
@@ -126,7 +144,7 @@ def _claim(arm: Arm, results: Results, k: int, cell: Cell) -> str:
     )
     return (
         f"{arm.short} is {abs(100 * d.estimate):.1f} points {way} {base.short} in pass@{k}{where}"
-        f" (95 % interval {100 * d.low:+.1f} to {100 * d.high:+.1f}, Holm-adjusted p = {cell.adjusted:.2g};"
+        f" (95 % interval {signed(100 * d.low)} to {signed(100 * d.high)}, Holm-adjusted p = {cell.adjusted:.2g};"
         f" {scope})."
     )
 
@@ -139,7 +157,7 @@ def _points(cell: Cell) -> str:
     if cell.difference is None:
         return ""
     d = cell.difference.interval
-    return f"({100 * d.estimate:+.1f} points, {100 * d.low:+.1f} to {100 * d.high:+.1f})"
+    return f"({signed(100 * d.estimate)} points, {signed(100 * d.low)} to {signed(100 * d.high)})"
 
 
 def _percent(value: float) -> str:

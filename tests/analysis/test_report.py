@@ -210,6 +210,23 @@ def test_entropy_sentences_count_runs(smoke):
     assert summary.entropy(study, steady) == ["No run's entropy collapsed or exploded by the stated rules."]
     one = {**steady, study.arms[2].runs[0].id: Health(verdict="exploded", began=12)}
     assert summary.entropy(study, one) == ["Entropy exploded in 1 of 3 runs of QAE K=0.6 (from step 12)."]
+    sinking = {**steady, **{run.id: Health(verdict="falling", began=9) for run in study.arms[1].runs}}
+    assert summary.entropy(study, sinking) == [
+        "No run's entropy collapsed or exploded by the stated rules.",
+        "Entropy is falling, or at half of its early level, in 3 of 3 runs of QAE K=0.4.",
+    ]
+
+
+def test_what_could_have_been_found_is_not_said_below_three_seeds(smoke):
+    few = results.final(studies.of([run for run in smoke if run.get("seed") == 1]), resamples=50)
+    assert "cannot be said: fewer than 3 seeds" in summary.detectable(few)
+    final = results.final(studies.of(smoke), resamples=50)
+    compared = [final.cell(arm, final.primary, 1).difference for arm in final.arms[1:]]
+    sizes = [100 * d.detectable(len(compared) * len(final.ks)) for d in compared]
+    said = summary.detectable(final)
+    assert f"correction for {len(compared) * len(final.ks)} comparisons" in said
+    assert f"{min(sizes):.1f} to {max(sizes):.1f} points" in said or f"{max(sizes):.1f} points" in said
+    assert compared[0].detectable(1) < compared[0].detectable(4)
 
 
 def test_cautions(smoke):
@@ -297,7 +314,7 @@ def test_the_verb_reads_w_and_b_files_and_writes_where_it_is_told(smoke_root, tm
     path = tmp_path / "reports" / "smoke" / "index.html"
     assert capsys.readouterr().out.strip() == "reports/smoke/index.html"
     words = Page(path.read_text()).words
-    assert "Change against QAE K=0.4" in words
+    assert "Relative change against QAE K=0.4" in words
     assert "curves from local" in words
     assert "offline-run-" in words
 

@@ -158,6 +158,25 @@ def test_markdown_and_latex_and_html_have_a_row_an_arm(final):
         tables.render(content, "docx")
 
 
+def test_an_interval_without_width_is_explained(study):
+    solved = {run: replace(tally, correct=tally.n) for run, tally in study.tallies.items()}
+    content = tables.table(results.final(replace(study, tallies=solved), resamples=50))
+    assert "An interval without width" in content.caption
+    assert "+0.0 %" in tables.render(content, "md")
+    wide = tuple(tuple(replace(entry, low=1.0, high=2.0) for entry in row) for row in content.rows)
+    assert "An interval without width" not in replace(content, rows=wide).caption
+
+
+def test_a_fall_has_a_minus_in_latex_and_zero_has_no_sign_of_its_own(final):
+    content = tables.table(final)
+    fallen = replace(content.rows[1][0], relative=-3.14, points=(-1.0, -2.0, 0.0))
+    still = replace(fallen, relative=-0.04)
+    content = replace(content, rows=(content.rows[0], (fallen, still, *content.rows[1][2:]), *content.rows[2:]))
+    assert r"{\scriptsize $-$3.1 \%}" in tables.render(content, "tex")
+    assert "(+0.0 %)" in tables.render(content, "md")
+    assert "-0.0" not in tables.render(content, "md")
+
+
 def test_special_characters_are_escaped(final):
     evil = replace(final.arms[0], label="a_b & <script>|50%")
     content = replace(tables.table(final), arms=(evil, *final.arms[1:]))
