@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from analysis import palette
 from analysis.run import Run, lookup
 from harness.errors import HarnessError, nearest
@@ -123,6 +126,26 @@ def require(arms: Sequence[Arm], name: str) -> Arm:
         hint = f"it may be {' or '.join(several)}" if several else nearest(name, known)
         raise HarnessError(f"against {name!r}: no such arm; {hint}")
     return found
+
+
+def one_a_seed(runs: Sequence[Run], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(seeds, ...) from (runs, ...): runs of one seed are one draw, their mean; taken for several they would make
+    intervals too short. A run of unknown seed counts for itself; NaN is left out where another run has a value.
+    """
+    places: dict[object, list[int]] = {}
+    for i, run in enumerate(runs):
+        seed = run.get("seed", None)
+        places.setdefault(("run", run.id) if seed is None else ("seed", seed), []).append(i)
+    if len(places) == len(rows):
+        return rows
+    merged = []
+    for found in places.values():
+        group = rows[found]
+        known = ~np.isnan(group)
+        total = np.where(known, group, 0.0).sum(axis=0)
+        count = known.sum(axis=0)
+        merged.append(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
+    return np.array(merged)
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

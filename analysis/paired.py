@@ -102,7 +102,15 @@ def welch(a: Floats, b: Floats, strata: NDArray[np.int64] | None = None) -> tupl
     for columns in groups:
         d = by_problem[columns]
         parts.append((float(d.var(ddof=1)) / len(d) / len(groups) ** 2, len(d) - 1))
-    mean = float(np.mean([by_problem[columns].mean() for columns in groups]))
+    return t_test(float(np.mean([by_problem[columns].mean() for columns in groups])), parts)
+
+
+def t_test(mean: float, parts: Sequence[tuple[float, int]]) -> tuple[float, float, float]:
+    """(standard error, two-sided p, Satterthwaite's degrees of freedom) of a mean whose variance has these parts.
+
+    Args:
+        parts: (variance of the mean, its degrees of freedom) of each.
+    """
     variance = sum(v for v, _ in parts)
     if variance <= 1e-24:  # rounding noise around equal values is no spread
         return 0.0, 1.0 if abs(mean) < 1e-12 else 0.0, float("inf")

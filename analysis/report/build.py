@@ -135,7 +135,8 @@ def _final(study: Study, results: Results | None) -> list[Card]:
     if results is not None:
         if results.against is not None:
             found.append(cards.build("Paired differences", lambda: bars.paired_differences(results)))
-        found.append(cards.build("Outcomes by problem", lambda: bars.outcome_map(study, results, results.ks[0])))
+        if not results.logged:
+            found.append(cards.build("Outcomes by problem", lambda: bars.outcome_map(study, results, results.ks[0])))
         found.append(cards.build("One-sided masks", lambda: bars.mask_ablation(results)))
     return [
         *found,

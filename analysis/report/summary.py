@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from analysis.arms import Arm
@@ -22,21 +23,22 @@ def sentences(study: Study, results: Results | None, health: Mapping[str, Health
         results: None where there are no evaluation outcomes.
         health: verdicts by run id.
     """
-    lines = [seeds(study)]
+    lines = [seeds(study, logged=results is not None and results.logged)]
     if results is not None:
         for k in results.ks:
             lines += accuracy(results, k)
         lines += [detectable(results)] if results.against is not None else []
     else:
-        lines.append("There are no evaluation outcomes, so nothing is said about accuracy.")
+        lines.append("No accuracy was recorded, neither outcomes nor logged scores, so nothing is said about it.")
     return [line for line in [*lines, *entropy(study, health)] if line]
 
 
-def seeds(study: Study) -> str:
+def seeds(study: Study, *, logged: bool = False) -> str:
     """What the number of seeds allows."""
     few = [arm for arm in study.arms if arm.seeds < MIN_SEEDS]
     if not few:
-        return f"Every arm has at least {MIN_SEEDS} seeds; intervals cover training seeds and problems."
+        cover = "training seeds; a log does not tell problems apart" if logged else "training seeds and problems"
+        return f"Every arm has at least {MIN_SEEDS} seeds; intervals cover {cover}."
     who = "Every arm has" if len(few) == len(study.arms) else f"{_listed([arm.short for arm in few])} have"
     if len(few) == 1 and len(study.arms) > 1:
         who = f"{few[0].short} has"
@@ -52,7 +54,9 @@ def accuracy(results: Results, k: int) -> list[str]:
         arm = results.arms[0]
         alone = results.cell(arm, results.primary, k).interval
         interval = f"95 % interval {_percent(alone.low)} to {_percent(alone.high)}"
-        if alone.estimate in (0.0, 1.0):  # resampling what is the same everywhere has no spread
+        if not math.isfinite(alone.low):
+            interval = "without interval"
+        elif alone.estimate in (0.0, 1.0):  # resampling what is the same everywhere has no spread
             interval = "every problem" if alone.estimate else "no problem"
         return [f"{arm.label}: pass@{k} {_percent(alone.estimate)} ({interval})."]
     cells = [(arm, results.cell(arm, results.primary, k)) for arm in results.arms]
@@ -68,10 +72,7 @@ def accuracy(results: Results, k: int) -> list[str]:
     if even:
         listed = _listed([f"{arm.short} {_points(cell)}" for arm, cell in even])
         who = listed if len(even) <= MOST else f"{len(even)} of {len(compared)} arms"
-        lines.append(
-            f"No difference in pass@{k} from {results.against.short} is shown for {who}: the intervals or the adjusted"
-            " p-values do not exclude zero."
-        )
+        lines.append(f"No difference in pass@{k} from {results.against.short} is shown for {who}: " + _why_not(even))
     return lines
 
 
@@ -89,12 +90,13 @@ def detectable(results: Results) -> str:
             " show how far seeds scatter."
         )
     problems = results.cell(base, results.primary, k).interval.problems
+    over = f" and {problems} problems" if problems else ""
     least, most = 100 * min(found), 100 * max(found)
     size = f"{most:.1f}" if most - least < 0.1 else f"{least:.1f} to {most:.1f}"
     arms = "" if most - least < 0.1 else ", depending on the arm"
     return (
-        f"With these seeds and {problems} problems, a true difference in pass@{k} is found with 80 % power, after the"
-        f" correction for {len(compared) * len(results.ks)} comparisons, only if it is {size} points or more{arms}."
+        f"With these seeds{over}, a true difference in pass@{k} is found with 80 % power, after the correction for"
+        f" {len(compared) * len(results.ks)} comparisons, only if it is {size} points or more{arms}."
     )
 
 
@@ -153,10 +155,19 @@ def _estimate(cell: Cell) -> float:
     return 0.0 if cell.difference is None else cell.difference.interval.estimate
 
 
+def _why_not(even: Sequence[tuple[Arm, Cell]]) -> str:
+    bounded = [math.isfinite(cell.difference.interval.low) for _, cell in even if cell.difference is not None]
+    if not any(bounded):
+        return f"below {MIN_SEEDS} seeds logged scores have no intervals."
+    return "the intervals or the adjusted p-values do not exclude zero."
+
+
 def _points(cell: Cell) -> str:
     if cell.difference is None:
         return ""
     d = cell.difference.interval
+    if not math.isfinite(d.low):
+        return f"({signed(100 * d.estimate)} points)"
     return f"({signed(100 * d.estimate)} points, {signed(100 * d.low)} to {signed(100 * d.high)})"
 
 

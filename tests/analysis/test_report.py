@@ -251,10 +251,29 @@ def test_a_note_of_many_runs_is_one_line(smoke):
 
 
 def test_a_sweep_without_outcomes_still_has_its_curves(smoke, tmp_path):
-    page = Page(report.write("bare", [replace(r, folder=None) for r in smoke], tmp_path, figures=False).read_text())
+    bare = [
+        replace(r, folder=None, history=r.history[[c for c in r.history if not c.startswith("eval/")]]) for r in smoke
+    ]
+    page = Page(report.write("bare", bare, tmp_path, figures=False).read_text())
     assert ("entropy", 0) in page.plots
-    assert "There are no evaluation outcomes" in page.words
+    assert "No accuracy was recorded" in page.words
     assert not (tmp_path / "table.csv").exists()
+
+
+def test_a_sweep_with_logged_scores_alone_has_its_table_with_intervals_over_seeds(smoke, tmp_path):
+    bare = [replace(run, folder=None) for run in smoke]
+    page = Page(report.write("bare", bare, tmp_path, figures=False).read_text())
+    assert "as it was logged, 95 % intervals by Student's t over seeds" in page.words
+    assert "a log does not tell problems apart" in page.words
+    assert ("paired_differences", 0) in page.plots
+    assert ("outcome_map", 0) not in page.plots
+    assert "0 problems" not in page.words
+    few = [run for run in bare if run.get("seed") == 1]
+    page = Page(report.write("few", few, tmp_path, figures=False).read_text())
+    assert "below 3 seeds logged scores have no intervals" in page.words
+    assert not re.search(r"\bnan\b", page.words)
+    assert "nan" not in (tmp_path / "table.csv").read_text().lower()
+    assert "nan" not in (tmp_path / "table.tex").read_text().lower()
 
 
 def test_runs_that_logged_nothing_are_no_crash(smoke, tmp_path):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from analysis import arms, published, results, tables
 from analysis import study as studies
@@ -71,9 +72,16 @@ def test_an_unfinished_run_does_not_pull_the_others_back(smoke, tmp_path):
     assert any("no evaluation at step 40" in note for note in found.notes)
 
 
+def unscored(runs):
+    """Neither outcome files nor logged scores."""
+    return [
+        replace(r, folder=None, history=r.history[[c for c in r.history if not c.startswith("eval/")]]) for r in runs
+    ]
+
+
 def test_no_outcomes_are_named(smoke):
     with pytest.raises(HarnessError, match="none of 9 runs has evaluation outcomes"):
-        results.final(studies.of([replace(run, folder=None) for run in smoke]))
+        results.final(studies.of(unscored(smoke)))
 
 
 def test_an_unknown_baseline_is_an_error_that_names_the_nearest(study):
@@ -95,7 +103,53 @@ def test_a_baseline_that_was_not_evaluated_is_named_as_such(smoke):
 
 
 def test_nothing_evaluated_is_no_table(smoke):
-    assert results.attempt(studies.of([replace(run, folder=None) for run in smoke])) is None
+    assert results.attempt(studies.of(unscored(smoke))) is None
+
+
+def test_logged_scores_have_students_interval_over_seeds(smoke, final):
+    found = results.final(studies.of([replace(run, folder=None) for run in smoke]))
+    assert (found.logged, found.step, found.benchmarks, found.ks) == (True, final.step, final.benchmarks, final.ks)
+    base, arm = found.arms[:2]
+    cell = found.cell(arm, found.primary, 1)
+    x, y = (np.array(found.cell(a, found.primary, 1).by_seed) for a in (arm, base))
+    assert x == pytest.approx(final.cell(final.arms[1], final.primary, 1).by_seed)
+    assert cell.interval.high - x.mean() == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(x))
+    assert cell.difference.p == pytest.approx(stats.ttest_ind(x, y, equal_var=False).pvalue)
+    welch = stats.ttest_ind(x, y, equal_var=False).confidence_interval()
+    assert [cell.difference.interval.low, cell.difference.interval.high] == pytest.approx([*welch])
+
+
+def test_verls_own_validation_is_pass_at_one_and_its_best_is_not_pass_at_k(smoke):
+    def renamed(run):
+        names = {"eval/add_easy/pass@1": "val-core/easy/acc/mean@8",
+                 "eval/add_hard/pass@1": "val-aux/hard/acc/mean@8",
+                 "eval/add_easy/pass@16": "val-core/easy/acc/best@16/mean"}  # fmt: skip
+        kept = run.history[["step", *names]].rename(columns=names)
+        return replace(run, folder=None, history=kept)
+
+    study = studies.of([renamed(run) for run in smoke])
+    found = results.final(study)
+    assert (study.benchmarks, found.ks) == (("easy", "hard"), (1,))
+    easy, hard, both = (found.cell(found.arms[0], name, 1).interval.estimate for name in found.benchmarks)
+    assert both == pytest.approx((easy + hard) / 2)
+    assert study.pass_curves(study.arms[0], 16) is None
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_repeated_runs_of_one_seed_are_one_seed(smoke, folder):
+    """Three copies of seed 1 must not become three seeds, from which claims may follow."""
+    one = [run if folder else replace(run, folder=None) for run in smoke if run.get("seed") == 1]
+    study = studies.of([replace(run, id=f"{run.id}{i}") for run in one for i in range(3)])
+    found = results.final(study, resamples=50)
+    assert [arm.seeds for arm in found.arms] == [1, 1, 1]
+    assert len(found.cell(found.arms[1], found.primary, 1).by_seed) == 1
+    difference = found.cell(found.arms[1], found.primary, 1).difference
+    assert not difference.method_level
+    assert not study.curves(study.arms[0], "actor/entropy").has_band
+    assert not study.pass_curves(study.arms[0], 1).has_band
+    from analysis.report.cautions import cautions
+
+    assert any("several runs of one seed (3 of seed 1)" in line for line in cautions(study, found))
 
 
 def paper_arm(smoke, **changes):
