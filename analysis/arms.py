@@ -91,7 +91,8 @@ def group(runs: Iterable[Run], by: str | Sequence[str] | None = None) -> tuple[A
     members: dict[tuple[str, ...], list[Run]] = {}
     for run in selected:
         setting = tuple(_text(lookup(run.config, key, _ABSENT)) for key in keys)
-        members.setdefault(setting if run.config else (*setting, run.label), []).append(run)
+        # A log without a config has at most the seed that its name tells: there the name is the setting.
+        members.setdefault(setting if set(run.config) - {"seed"} else (*setting, run.label), []).append(run)
     ordered = sorted(members.items(), key=lambda item: _order(item[1][0], item[0]))
     names = _labels([(setting, found[0]) for setting, found in ordered], keys, by is not None)
     styles = palette.assign([_identity(found[0], setting, by is not None) for setting, found in ordered])

@@ -194,6 +194,13 @@ def _last_shared(study: Study, by_log: bool) -> tuple[int, set[str], list[str]]:
     kept = {run.id for run in evaluated if step in steps[run.id]}
     notes = [f"{run.label} ({run.id}) has no evaluation at step {step}: left out of the table"
              for run in study.runs if run.id not in kept]  # fmt: skip
+    longest = max(max(steps[run.id]) for run in finished)
+    if longest > step:
+        first = min(finished, key=lambda run: max(steps[run.id]))
+        notes.append(
+            f"scores are of step {step}, the last that all runs share; others were evaluated up to step {longest}:"
+            f" {first.label} ({first.id}) ends at {max(steps[first.id])}; --filter leaves runs out"
+        )
     return step, kept, notes
 
 

@@ -72,6 +72,18 @@ def test_an_unfinished_run_does_not_pull_the_others_back(smoke, tmp_path):
     assert any("no evaluation at step 40" in note for note in found.notes)
 
 
+def test_scores_of_an_early_step_say_who_stopped_there(smoke, tmp_path):
+    target = tmp_path / "short" / "outcomes" / "eval"
+    target.mkdir(parents=True)
+    source = smoke[0].folder / "outcomes" / "eval" / "step_000010.parquet"
+    (target / source.name).write_bytes(source.read_bytes())
+    runs = [replace(run, state="unknown") for run in (replace(smoke[0], folder=tmp_path / "short"), *smoke[1:])]
+    found = results.final(studies.of(runs), resamples=50)
+    assert found.step == 10
+    assert "scores are of step 10" in found.notes[-1]
+    assert f"({smoke[0].id}) ends at 10" in found.notes[-1]
+
+
 def unscored(runs):
     """Neither outcome files nor logged scores."""
     return [
