@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from analysis import palette
 from analysis.run import Run, lookup
 from harness.errors import HarnessError, nearest
@@ -33,6 +36,8 @@ _INCIDENTAL = re.compile(
 _BASELINES = {"mean": "mean (GRPO)", "qae": "QAE", "rloo": "RLOO", "mean_no_std": "mean, no std"}
 _MASKS = {"positive": "POS-MASK", "negative": "NEG-MASK"}
 _ABSENT = "not set"
+BASELINE = "mean"
+"""The arm to compare with where nobody names another; where there is none, the first arm."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +91,8 @@ def group(runs: Iterable[Run], by: str | Sequence[str] | None = None) -> tuple[A
     members: dict[tuple[str, ...], list[Run]] = {}
     for run in selected:
         setting = tuple(_text(lookup(run.config, key, _ABSENT)) for key in keys)
-        members.setdefault(setting if run.config else (*setting, run.label), []).append(run)
+        # A log without a config has at most the seed that its name tells: there the name is the setting.
+        members.setdefault(setting if set(run.config) - {"seed"} else (*setting, run.label), []).append(run)
     ordered = sorted(members.items(), key=lambda item: _order(item[1][0], item[0]))
     names = _labels([(setting, found[0]) for setting, found in ordered], keys, by is not None)
     styles = palette.assign([_identity(found[0], setting, by is not None) for setting, found in ordered])
@@ -109,6 +115,38 @@ def pick(arms: Sequence[Arm], name: str) -> Arm | None:
         return exact[0]
     close = [arm for arm in arms if name.lower() in arm.label.lower()]
     return close[0] if len(close) == 1 else None
+
+
+def require(arms: Sequence[Arm], name: str) -> Arm:
+    """As `pick`. Raises: HarnessError where `name` means no arm, with the nearest."""
+    found = pick(arms, name)
+    if found is None:
+        several = [arm.label for arm in arms if name.lower() in arm.label.lower()]
+        names = {str(arm.runs[0].get("baseline.name", None)) for arm in arms} - {"None"}
+        known = names | {arm.short for arm in arms} | {arm.label for arm in arms}
+        hint = f"it may be {' or '.join(several)}" if several else nearest(name, known)
+        raise HarnessError(f"against {name!r}: no such arm; {hint}")
+    return found
+
+
+def one_a_seed(runs: Sequence[Run], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(seeds, ...) from (runs, ...): runs of one seed are one draw, their mean; taken for several they would make
+    intervals too short. A run of unknown seed counts for itself; NaN is left out where another run has a value.
+    """
+    places: dict[object, list[int]] = {}
+    for i, run in enumerate(runs):
+        seed = run.get("seed", None)
+        places.setdefault(("run", run.id) if seed is None else ("seed", seed), []).append(i)
+    if len(places) == len(rows):
+        return rows
+    merged = []
+    for found in places.values():
+        group = rows[found]
+        known = ~np.isnan(group)
+        total = np.where(known, group, 0.0).sum(axis=0)
+        count = known.sum(axis=0)
+        merged.append(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
+    return np.array(merged)
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -21,6 +21,8 @@ class Axis:
     label: str
     low: float | None = None
     high: float | None = None
+    bounds: tuple[float, float] | None = None
+    """What the quantity cannot leave: an axis that follows its values stops there."""
     log: bool = False
     ticks: tuple[float, ...] | None = None
     names: tuple[str, ...] | None = None

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from harness.errors import HarnessError
 
@@ -41,12 +41,15 @@ def expected_error(problems: int, mean: float, samples: int, agreement: float = 
     return math.sqrt(variance * (agreement + (1 - agreement) / samples) / problems)
 
 
-def minimum_detectable(error: float, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The true difference that a two-sided test at `alpha` finds with probability `power`: (z + z') * error.
+def minimum_detectable(error: float, alpha: float = 0.05, power: float = 0.8, freedom: float = math.inf) -> float:
+    """The true difference that a two-sided test at `alpha` finds with probability `power`: (t + t') * error.
 
     `error` is the standard error of the difference itself: of paired differences where both arms answered the
-    same problems. The unit is that of `error`.
+    same problems. The unit is that of `error`. `freedom` are Student's degrees of freedom: three seeds an arm need
+    a third more than a normal distribution says.
     """
     if not 0 < alpha < 1 or not 0 < power < 1:
         raise HarnessError(f"alpha={alpha}, power={power}: each lies between 0 and 1, for example 0.05 and 0.8")
-    return float((ndtri(1 - alpha / 2) + ndtri(power)) * error)
+    if math.isinf(freedom):
+        return float((ndtri(1 - alpha / 2) + ndtri(power)) * error)
+    return float((stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, power)) * error)

@@ -29,7 +29,7 @@ def add(verb: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> int:
     """Executes the notebook and prints the paths of the two files."""
     folder = Path(options.out) if options.out else default_folder(options.sweep)
-    for path in execute(options.sweep, folder, source=options.source, against=options.against):
+    for path in execute(options.sweep, folder, source=options.source, where=options.filter, against=options.against):
         sys.stdout.write(f"{path}\n")
     return 0
 
@@ -46,7 +46,9 @@ def template() -> Path:
     return path
 
 
-def execute(sweep: str, folder: Path, *, source: str = "local", against: str | None = None) -> tuple[Path, Path]:
+def execute(
+    sweep: str, folder: Path, *, source: str = "local", where: str = "", against: str | None = None
+) -> tuple[Path, Path]:
     """Runs every cell in a kernel of this environment and writes `folder`/review.ipynb and review.html.
 
     Raises:
@@ -61,7 +63,7 @@ def execute(sweep: str, folder: Path, *, source: str = "local", against: str | N
     except ImportError as error:
         raise HarnessError(f"notebooks need {error.name}: pip install -e '.[notebook]'") from None
     notebook = nbformat.read(template(), as_version=4)
-    environment = {**os.environ, "SWEEP": sweep, "SOURCE": source, "AGAINST": against or ""}
+    environment = {**os.environ, "SWEEP": sweep, "SOURCE": source, "FILTER": where, "AGAINST": against or ""}
     try:
         with tempfile.TemporaryDirectory(prefix="review-") as sockets:
             # Login nodes are shared: the kernel talks through files that only we can open, not over TCP.

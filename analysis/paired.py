@@ -27,8 +27,12 @@ class Difference:
     """Two-sided, see `welch`; not yet adjusted for other comparisons."""
     error: float
     """Standard error of the difference: over seeds and problems, or over problems only below three seeds."""
-    detectable: float
-    """Difference that such a design finds with 80 % power at 5 %, from `error`."""
+    freedom: float
+    """Student's degrees of freedom of `error`."""
+
+    def detectable(self, comparisons: int = 1) -> float:
+        """Difference that such a design finds with 80 % power at 5 %, one of so many comparisons (Bonferroni)."""
+        return minimum_detectable(self.error, alpha=0.05 / comparisons, freedom=self.freedom)
 
     @property
     def method_level(self) -> bool:
@@ -61,7 +65,7 @@ def difference(
     base = float(draws.estimates[against])
     estimate = float(draws.estimates[arm]) - base
     seeds = min(draws.seeds[arm], draws.seeds[against])
-    error, p = welch(scores[arm], scores[against], strata)
+    error, p, freedom = welch(scores[arm], scores[against], strata)
     relative = None
     if base > 0 and (draws.values[against] > 0).all():
         relative = percentile(estimate / base, values / draws.values[against], seeds, draws.problems, level)
@@ -70,12 +74,12 @@ def difference(
         relative=relative,
         p=p,
         error=error,
-        detectable=minimum_detectable(error),
+        freedom=freedom,
     )
 
 
-def welch(a: Floats, b: Floats, strata: NDArray[np.int64] | None = None) -> tuple[float, float]:
-    """(standard error, two-sided p) of the difference of two arms' means, by Student's t.
+def welch(a: Floats, b: Floats, strata: NDArray[np.int64] | None = None) -> tuple[float, float, float]:
+    """(standard error, two-sided p, degrees of freedom) of the difference of two arms' means, by Student's t.
 
     The variance is that of the seeds of a, of the seeds of b (each only from three seeds on) and of the
     problems' paired differences; the degrees of freedom are Satterthwaite's. Percentiles of resamples would
@@ -98,12 +102,20 @@ def welch(a: Floats, b: Floats, strata: NDArray[np.int64] | None = None) -> tupl
     for columns in groups:
         d = by_problem[columns]
         parts.append((float(d.var(ddof=1)) / len(d) / len(groups) ** 2, len(d) - 1))
-    mean = float(np.mean([by_problem[columns].mean() for columns in groups]))
+    return t_test(float(np.mean([by_problem[columns].mean() for columns in groups])), parts)
+
+
+def t_test(mean: float, parts: Sequence[tuple[float, int]]) -> tuple[float, float, float]:
+    """(standard error, two-sided p, Satterthwaite's degrees of freedom) of a mean whose variance has these parts.
+
+    Args:
+        parts: (variance of the mean, its degrees of freedom) of each.
+    """
     variance = sum(v for v, _ in parts)
     if variance <= 1e-24:  # rounding noise around equal values is no spread
-        return 0.0, 1.0 if abs(mean) < 1e-12 else 0.0
+        return 0.0, 1.0 if abs(mean) < 1e-12 else 0.0, float("inf")
     freedom = variance**2 / sum(v**2 / df for v, df in parts)
-    return variance**0.5, float(2 * stdtr(freedom, -abs(mean) / variance**0.5))
+    return variance**0.5, float(2 * stdtr(freedom, -abs(mean) / variance**0.5)), freedom
 
 
 def paired_t(a: Floats, b: Floats) -> tuple[float, float, float]:

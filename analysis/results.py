@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import tally
-from analysis.arms import Arm, pick
+from analysis import logged, tally
+from analysis.arms import BASELINE, Arm, one_a_seed, pick, require
 from analysis.bootstrap import RESAMPLES, Interval, resample
 from analysis.multiple import holm
 from analysis.paired import Difference, difference
@@ -17,6 +18,7 @@ from analysis.study import Study
 from analysis.tally import ALL
 from harness.errors import HarnessError
 
+_LOG = logging.getLogger(__name__)
 LEVEL = 0.05
 """Of the family-wise error that a claim may have."""
 SEED = 20250922  # of the bootstrap: the same report twice gives the same intervals
@@ -61,6 +63,15 @@ class Results:
     cells: Mapping[tuple[str, str, int], Cell]
     """By (arm key, benchmark, k)."""
     notes: tuple[str, ...] = ()
+    logged: bool = False
+    """Scores as the runs logged them: intervals are over seeds alone, see `analysis.logged`."""
+
+    @property
+    def intervals(self) -> str:
+        """What the intervals are, for a caption."""
+        if self.logged:
+            return "95 % intervals: Student's t over seeds, none below three; a log does not tell problems apart"
+        return "95 % intervals: bootstrap over seeds and problems; below three seeds over problems only"
 
     @property
     def primary(self) -> str:
@@ -72,25 +83,44 @@ class Results:
         return self.cells[arm.key, benchmark, k]
 
 
-def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) -> Results:
+def attempt(study: Study, against: str = BASELINE) -> Results | None:
+    """As `final`; None where nothing was evaluated, for a page that shows the rest all the same."""
+    try:
+        return final(study, against)
+    except HarnessError as error:
+        _LOG.info("no table: %s", error)
+        return None
+
+
+def final(study: Study, against: str = BASELINE, *, resamples: int = RESAMPLES) -> Results:
     """Scores every arm at the last evaluation that all finished runs share.
 
     Two Holm families: the comparisons on all benchmarks together, which the words are about, and those on
     single benchmarks.
 
     Args:
-        against: the arm to compare with, by baseline name or label; where the study has no such arm, its
-        first.
+        against: the arm to compare with, by baseline name or label; where a study has no mean baseline, or the
+        arm was not evaluated, its first.
 
     Raises:
-        HarnessError: no outcome files, or no evaluation that the runs share.
+        HarnessError: no evaluations, none that the runs share, or an arm that the study does not have.
     """
-    step, kept, notes = _last_shared(study)
+    if against != BASELINE:
+        require(study.arms, against)
+    by_log = not any(study.tallies[run.id].steps for run in study.runs)
+    step, kept, notes = _last_shared(study, by_log)
     arms = tuple(replace(arm, runs=runs) for arm in study.arms if (runs := tuple(r for r in arm.runs if r.id in kept)))
     base = pick(arms, against)
-    if base is None:
-        notes += [f"no arm {against!r}: compared with {arms[0].label} instead"]
+    if base is None and len(arms) == 1:
         base = arms[0]
+    if base is None:
+        there = pick(study.arms, against)
+        why = f"no arm {against!r}" if there is None else f"{there.label} was not evaluated at step {step}"
+        notes += [f"{why}: compared with {arms[0].label} instead"]
+        base = arms[0]
+    single = len(arms) == 1
+    if by_log:
+        return _logged(study, arms, base, step, notes)
     evaluated = [[study.tallies[run.id].at(step) for run in arm.runs] for arm in arms]
     names = sorted({name for arm in evaluated for evaluation in arm for name, _ in evaluation.problems})
     benchmarks = (*names, ALL) if len(names) > 1 else tuple(names)
@@ -99,6 +129,8 @@ def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) ->
     for benchmark in benchmarks:
         for k in study.ks:
             scores = tally.shared(evaluated, k, benchmark)
+            values = tuple(one_a_seed(arm.runs, x) for arm, x in zip(arms, scores.values, strict=True))
+            scores = replace(scores, values=values)
             if scores.dropped and k == study.ks[0]:
                 notes.append(f"{benchmark}: {scores.dropped} problems that not every run answered are left out")
             draws = resample(scores.values, rng, resamples=resamples, strata=scores.strata)
@@ -108,26 +140,51 @@ def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) ->
                     other = difference(draws, scores.values, i, arms.index(base), strata=scores.strata)
                 seeds = tuple(float(mean) for mean in scores.by_seed(i))
                 cells[arm.key, benchmark, k] = Cell(_within(draws.interval(i)), seeds, other)
-    single = len(arms) == 1
     return Results(
         step=step, arms=arms, against=None if single else base, benchmarks=benchmarks, ks=study.ks,
         cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes),
     )  # fmt: skip
 
 
+def _logged(study: Study, arms: tuple[Arm, ...], base: Arm, step: int, notes: Sequence[str]) -> Results:
+    """`final` from logged scores."""
+    names = study.benchmarks
+    benchmarks = (*names, ALL) if len(names) != 1 else names
+    ks = logged.ks(study, arms, benchmarks, step)
+    if not ks:
+        raise HarnessError(f"the runs logged no score of {', '.join(benchmarks)} at step {step} that they share")
+    cells: dict[tuple[str, str, int], Cell] = {}
+    for benchmark in benchmarks:
+        for k in ks:
+            values = {arm.key: logged.by_seed(arm, k, benchmark, step) for arm in arms}
+            for arm in arms:
+                own, other = values[arm.key], values[base.key]
+                if own is not None and other is not None:
+                    against = None if arm is base else logged.difference(own, other)
+                    cells[arm.key, benchmark, k] = Cell(_within(logged.interval(own)), tuple(own), against)
+    return Results(
+        step=step, arms=arms, against=None if len(arms) == 1 else base, benchmarks=benchmarks, ks=ks,
+        cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes), logged=True,
+    )  # fmt: skip
+
+
 def runs_by_benchmark(results: Results, arm: Arm, k: int) -> NDArray[np.float64]:
     """(seeds, benchmarks) pass@k of every run of an arm: runs and tasks for `analysis.aggregate`."""
-    single = [name for name in results.benchmarks if name != ALL]
+    single = [name for name in results.benchmarks if name != ALL] or [ALL]
     return np.array([results.cell(arm, name, k).by_seed for name in single]).T
 
 
-def _last_shared(study: Study) -> tuple[int, set[str], list[str]]:
+def _last_shared(study: Study, by_log: bool) -> tuple[int, set[str], list[str]]:
     """(step, ids of the runs evaluated there, notes on those that were not)."""
     steps = {run.id: set(study.tallies[run.id].steps) for run in study.runs}
+    if by_log:
+        curves = {run.id: curve for run in study.runs if (curve := logged.curve(run, 1)) is not None}
+        steps |= {run: {int(step) for step in curve.dropna().index} for run, curve in curves.items()}
     evaluated = [run for run in study.runs if steps[run.id]]
     if not evaluated:
         raise HarnessError(
-            f"none of {len(study.runs)} runs has evaluation outcomes: they lie in runs/<id>/outcomes/eval"
+            f"none of {len(study.runs)} runs has evaluation outcomes, which lie in runs/<id>/outcomes/eval, or logged"
+            " eval/pass@1 or val-core/<benchmark>/acc/mean@N"
         )
     finished = [run for run in evaluated if run.state == "finished"] or evaluated
     common = set.intersection(*(steps[run.id] for run in finished))
@@ -137,12 +194,19 @@ def _last_shared(study: Study) -> tuple[int, set[str], list[str]]:
     kept = {run.id for run in evaluated if step in steps[run.id]}
     notes = [f"{run.label} ({run.id}) has no evaluation at step {step}: left out of the table"
              for run in study.runs if run.id not in kept]  # fmt: skip
+    longest = max(max(steps[run.id]) for run in finished)
+    if longest > step:
+        first = min(finished, key=lambda run: max(steps[run.id]))
+        notes.append(
+            f"scores are of step {step}, the last that all runs share; others were evaluated up to step {longest}:"
+            f" {first.label} ({first.id}) ends at {max(steps[first.id])}; --filter leaves runs out"
+        )
     return step, kept, notes
 
 
 def _within(interval: Interval) -> Interval:
     """A success rate's interval does not leave [0, 1]."""
-    return replace(interval, low=max(0.0, interval.low), high=min(1.0, interval.high))
+    return replace(interval, low=float(np.maximum(interval.low, 0.0)), high=float(np.minimum(interval.high, 1.0)))
 
 
 def _adjusted(cells: Mapping[tuple[str, str, int], Cell], primary: str) -> dict[tuple[str, str, int], Cell]:

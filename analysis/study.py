@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from analysis import arms, tallycache
+from analysis import arms, logged, tallycache
 from analysis.arms import Arm
 from analysis.curves import Curves, align
 from analysis.health import Health, judge
@@ -34,7 +34,9 @@ class Study:
     @property
     def benchmarks(self) -> tuple[str, ...]:
         """Sorted names of all evaluation sets."""
-        return tuple(sorted({name for t in self.tallies.values() for name in t.benchmarks}))
+        found = {name for t in self.tallies.values() for name in t.benchmarks}
+        found |= {name for run in self.runs if not self.tallies[run.id].steps for name in logged.benchmarks(run)}
+        return tuple(sorted(found))
 
     @property
     def samples(self) -> int:
@@ -52,7 +54,7 @@ class Study:
         found = [run for run in arm.runs if run.has(metric)]
         if not found:
             return None
-        return align([run.metric(metric) for run in found], [run_name(run) for run in found]).scaled(factor)
+        return _by_seed(found, [run.metric(metric) for run in found]).scaled(factor)
 
     def require(self, metric: str) -> None:
         """Raises a HarnessError that names the nearest metric if no run logged `metric`."""
@@ -65,21 +67,18 @@ class Study:
         """pass@k in percent over the arm's seeds, from outcome files; from logged metrics where a run has
         none.
         """
-        series: list[pd.Series] = []
-        names: list[str] = []
+        found: list[tuple[Run, pd.Series]] = []
         for run in arm.runs:
             curve = self._pass_curve(run, k, benchmark)
             if curve is not None and len(curve):
-                series.append(curve)
-                names.append(run_name(run))
-        return align(series, names).scaled(100.0) if series else None
+                found.append((run, curve))
+        return _by_seed([run for run, _ in found], [curve for _, curve in found]).scaled(100.0) if found else None
 
     def _pass_curve(self, run: Run, k: int, benchmark: str) -> pd.Series | None:
         found = self.tallies[run.id]
         if found.steps:
             return found.curve(k, benchmark) if k <= found.samples else None
-        name = f"eval/pass@{k}" if benchmark == ALL else f"eval/{benchmark}/pass@{k}"
-        return run.metric(name) if run.has(name) else None
+        return logged.curve(run, k, benchmark)
 
 
 def of(
@@ -114,6 +113,19 @@ def health_of(run: Run) -> Health | None:
         return None
     series = run.metric("actor/entropy")
     return judge(series.index.to_numpy(), series.to_numpy())
+
+
+def _by_seed(runs: Sequence[Run], series: Sequence[pd.Series]) -> Curves:
+    """One curve a seed: runs of one seed are their mean."""
+    found = align(series, [run_name(run) for run in runs])
+    values = arms.one_a_seed(runs, found.values)
+    if len(values) == len(found.values):
+        return found
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        seed = run.get("seed", None)
+        names.setdefault(run.id if seed is None else f"seed {seed}", []).append(run.id)
+    return Curves(found.steps, values, tuple(f"{name} ({', '.join(ids)})" for name, ids in names.items()))
 
 
 def run_name(run: Run) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import math
 from dataclasses import dataclass
 
 from analysis import published
@@ -40,16 +41,28 @@ class Table:
     rows: tuple[tuple[Entry, ...], ...]
     against: str | None
     step: int
+    logged: bool = False
 
     @property
     def caption(self) -> str:
         """What the numbers are."""
-        compared = f" Change against {self.against};" if self.against else ""
+        compared = f" Relative change against {self.against};" if self.against else ""
         stars = " * marks a difference that holds after Holm (5 %) with three seeds or more." if self.against else ""
+        if self.logged:
+            return (
+                f"Percent, evaluation at step {self.step} as it was logged, 95 % intervals by Student's t over seeds"
+                f" (none below three), which leave out that other problems would score otherwise.{compared}{stars}"
+            )
         return (
             f"Percent, evaluation at step {self.step}, unbiased pass@k, 95 % intervals by a bootstrap over seeds and"
-            f" problems (over problems only below three seeds).{compared}{stars}"
+            f" problems (over problems only below three seeds).{compared}{stars}{self._flat}"
         )
+
+    @property
+    def _flat(self) -> str:
+        if not any(entry.high - entry.low < 1e-9 for row in self.rows for entry in row):
+            return ""
+        return " An interval without width comes from problems that all were solved, or none was: it is no certainty."
 
 
 def table(results: Results) -> Table:
@@ -61,7 +74,9 @@ def table(results: Results) -> Table:
         tuple(_entry(results.cell(arm, benchmark, k), arm, benchmark, k) for benchmark, k in columns)
         for arm in results.arms
     )
-    return Table(columns, results.arms, rows, results.against.label if results.against else None, results.step)
+    return Table(
+        columns, results.arms, rows, results.against.label if results.against else None, results.step, results.logged
+    )
 
 
 def render(content: Table, kind: str) -> str:
@@ -92,10 +107,10 @@ def as_csv(content: Table) -> str:
     )  # fmt: skip
     for arm, entries in zip(content.arms, content.rows, strict=True):
         for (benchmark, k), entry in zip(content.columns, entries, strict=True):
-            points = ["", "", ""] if entry.points is None else [f"{x:.4f}" for x in entry.points]
+            points = ["", "", ""] if entry.points is None else [_number(x) for x in entry.points]
             writer.writerow(
-                [arm.label, arm.seeds, benchmark, k, content.step, f"{entry.value:.4f}", f"{entry.low:.4f}",
-                 f"{entry.high:.4f}", content.against if entry.points else "", *points,
+                [arm.label, arm.seeds, benchmark, k, content.step, f"{entry.value:.4f}", _number(entry.low),
+                 _number(entry.high), content.against if entry.points else "", *points,
                  "" if entry.relative is None else f"{entry.relative:.4f}",
                  int(entry.significant) if entry.points else "",
                  "" if entry.published is None else entry.published,
@@ -155,23 +170,36 @@ def _entry(cell: Cell, arm: Arm, benchmark: str, k: int) -> Entry:
     )  # fmt: skip
 
 
+def signed(value: float) -> str:
+    """`+1.3`, `-0.4`, and never `-0.0`."""
+    return f"{round(value, 1) + 0.0:+.1f}"
+
+
 def change(entry: Entry) -> str:
     """`+3.1 %*` or, where a relative change has no meaning, `+3.1 points`; empty for the baseline arm."""
     if entry.points is None:
         return ""
     star = "*" if entry.significant else ""
-    return f"{entry.points[0]:+.1f} points{star}" if entry.relative is None else f"{entry.relative:+.1f} %{star}"
+    return f"{signed(entry.points[0])} points{star}" if entry.relative is None else f"{signed(entry.relative)} %{star}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else ""
+
+
+def _bounded(entry: Entry) -> bool:
+    return math.isfinite(entry.low) and math.isfinite(entry.high)
 
 
 def _words(entry: Entry) -> str:
-    parts = [f"{entry.value:.1f} [{entry.low:.1f}, {entry.high:.1f}]"]
+    parts = [f"{entry.value:.1f}" + (f" [{entry.low:.1f}, {entry.high:.1f}]" if _bounded(entry) else "")]
     parts += [f"({change(entry)})"] if entry.points else []
     parts += [f"paper {entry.published:.2f}"] if entry.published is not None else []
     return " ".join(parts)
 
 
 def _html_cell(entry: Entry) -> str:
-    small = [f"{entry.low:.1f} to {entry.high:.1f}"]
+    small = [f"{entry.low:.1f} to {entry.high:.1f}"] if _bounded(entry) else []
     small += [change(entry)] if entry.points else []
     small += [f"paper {entry.published:.2f}"] if entry.published is not None else []
     shown = f"<strong>{entry.value:.1f}</strong>" if entry.significant else f"{entry.value:.1f}"
@@ -180,8 +208,9 @@ def _html_cell(entry: Entry) -> str:
 
 def _tex_cell(entry: Entry) -> str:
     value = rf"\textbf{{{entry.value:.1f}}}" if entry.significant else f"{entry.value:.1f}"
-    parts = [value, rf"{{\scriptsize [{entry.low:.1f}, {entry.high:.1f}]}}"]
-    parts += [rf"{{\scriptsize {_tex(change(entry))}}}"] if entry.points else []
+    parts = [value]
+    parts += [rf"{{\scriptsize [{entry.low:.1f}, {entry.high:.1f}]}}"] if _bounded(entry) else []
+    parts += [rf"{{\scriptsize {_tex_signed(change(entry))}}}"] if entry.points else []
     parts += [rf"{{\scriptsize paper {entry.published:.2f}}}"] if entry.published is not None else []
     return " ".join(parts)
 
@@ -189,3 +218,8 @@ def _tex_cell(entry: Entry) -> str:
 def _tex(text: str) -> str:
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "·": r"$\cdot$"}
     return "".join(special.get(c, rf"\{c}" if c in "&%$#_{}" else c) for c in text)
+
+
+def _tex_signed(text: str) -> str:
+    """A change with a minus, where a hyphen would be set."""
+    return rf"$-${_tex(text[1:])}" if text.startswith("-") else _tex(text)

@@ -84,7 +84,7 @@ def _why(arguments: argparse.Namespace) -> int:
     from harness.store import Store
 
     store = Store.default(project_folder())
-    a, b = (store.spec(store.find(prefix)) for prefix in (arguments.a, arguments.b))
+    a, b = (store.spec(store.find(prefix)) for prefix in (arguments.run, arguments.other))
     print(report_text.why(a, b))
     return 0
 
@@ -193,8 +193,8 @@ def parser() -> argparse.ArgumentParser:
         help="Hydra's multirun: key=a,b; with hydra/launcher=harness in parallel",
     )
     made["sweep"].add_argument("--prune", action="store_true", help="cancel jobs that the grid no longer asks for")
-    made["why"].add_argument("a", help="run id, or the first digits of it")
-    made["why"].add_argument("b", help="another")
+    made["why"].add_argument("run", metavar="RUN", help="run id, or the first digits of it")
+    made["why"].add_argument("other", metavar="OTHER", help="another run")
     made["eval"].add_argument("runs", nargs="+", metavar="RUNS", help=steering.WHICH)
     made["eval"].add_argument("--step", type=int, help="step of the checkpoint (default: the last)")
     made["eval"].add_argument("--n", type=int, default=32, help="samples a problem and evaluation seed (default: 32)")
@@ -233,7 +233,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words and not words[0].startswith("-") and words[0] not in VERBS:
             raise HarnessError(f"no verb {words[0]!r}; {nearest(words[0], VERBS)}; see `harness --help`")
-        parsed = parser().parse_args(words)
+        parsed, unknown = parser().parse_known_args(words)
+        if unknown:
+            verb = f"harness {parsed.verb}" if parsed.verb else "harness"
+            raise HarnessError(f"{verb}: unrecognized arguments: {' '.join(unknown)}; see `{verb} --help`")
         if parsed.verb is None:
             parser().print_help()
             return 0

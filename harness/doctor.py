@@ -171,10 +171,13 @@ def disk(store: Store, composed: Composed) -> Iterator[Finding]:
     need = max(_LEAST_FREE_GB, whole * stay)
     folder = store.root if store.root.exists() else store.root.parent
     free = shutil.disk_usage(folder if folder.exists() else "/").free / 2**30
-    text = f"{free:,.0f} GiB free, a run takes about {need:,.0f} ({stay} checkpoints of {whole:,.1f} GiB at most)"
+    take = f"up to {whole * stay:,.0f}" if whole * stay >= 1 else "less than 1"
+    text = f"{free:,.0f} GiB free, the checkpoints of a run take {take}"
+    if whole >= 1:
+        text += f" ({stay} of {whole:,.0f})"
     if free < need:
         yield Finding(FAILURE, "disk", text, "set HARNESS_RUNS to a folder with room, or see `harness gc`")
-    elif free < 10 * need:
+    elif free < 10 * whole * stay:
         yield Finding(WARNING, "disk", text, f"enough for {int(free / need)} runs at once")
     else:
         yield Finding(OK, "disk", text)

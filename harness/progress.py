@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +11,12 @@ from typing import IO, TYPE_CHECKING, Any
 from harness.store import RunState, Store
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.text import Text
 
 _LINE_SECONDS = 20.0
 """Without a terminal a running run prints a line at most so often, and whenever its state changes."""
-
-
-_STATE = 5
-"""Column of the state, which has a colour."""
+_SHORT_ID = 6
+"""Digits of a run's id that a narrow terminal shows; commands take the first digits."""
 _COLOURS = {
     "done": "green", "failed": "red", "running": "cyan", "stopped": "yellow", "queued": "blue", "unknown": "magenta"
 }  # fmt: skip
@@ -97,40 +96,86 @@ def cells(rows: Sequence[Row]) -> tuple[list[tuple[str, str]], list[list[str]]]:
     return columns, texts
 
 
-def table(rows: Sequence[Row], title: str) -> Table:
-    """The live table."""
-    from rich.table import Table
+def table(rows: Sequence[Row], title: str, size: os.terminal_size) -> Text:
+    """The live table: all that fits into a terminal of that size."""
     from rich.text import Text
 
-    out = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    columns, texts = cells(rows)
-    for name, justify in columns:
-        out.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for r, row_texts in zip(rows, texts, strict=True):
-        styled = [Text(text) for text in row_texts]
-        styled[_STATE].stylize(_COLOURS.get(r.state.kind, ""))
-        if r.entropy_flag:
-            styled[-1].stylize("red")
-        out.add_row(*styled)
-    return out
+    text = plain(rows, title, colour=True, columns=size.columns, lines=size.lines)
+    return Text.from_ansi(text, no_wrap=True, overflow="ellipsis")
 
 
-def plain(rows: Sequence[Row], title: str, *, colour: bool = False) -> str:
-    """The same as text: a thousand rows in 10 ms, where the live table takes a second."""
-    columns, texts = cells(rows)
-    lines = [[name for name, _ in columns], *texts]
-    widths = [max(len(row_texts[i]) for row_texts in lines) for i in range(len(columns))]
+def plain(
+    rows: Sequence[Row], title: str, *, colour: bool = False, columns: int | None = None, lines: int | None = None
+) -> str:
+    """The table as text: a thousand rows in 10 ms.
+
+    Args:
+        columns: of the terminal: what does not fit is said more briefly, and nothing is cut off.
+        lines: of the terminal: runs that run or failed come first, and the others are counted.
+    """
+    shown, hidden = _in_view(rows, lines)
+    heads, texts, gap = _fitted(shown, columns)
+    widths = _widths(heads, texts)
     out = [title]
-    for number, row_texts in enumerate(lines):
+    for number, row_texts in enumerate([[name for name, _ in heads], *texts]):
         padded = [
             text.ljust(width) if justify == "left" else text.rjust(width)
-            for text, width, (_, justify) in zip(row_texts, widths, columns, strict=True)
+            for text, width, (_, justify) in zip(row_texts, widths, heads, strict=True)
         ]
-        code = _ANSI.get(_COLOURS.get(rows[number - 1].state.kind, "")) if colour and number else None
-        if code:
-            padded[_STATE] = f"\x1b[{code}m{padded[_STATE]}\x1b[0m"
-        out.append("  ".join(padded).rstrip())
-    return "\n".join(out)
+        if colour and number:
+            _paint(padded, [name for name, _ in heads], shown[number - 1])
+        line = (" " * gap).join(padded).rstrip()
+        out.append(f"\x1b[1m{line}\x1b[0m" if colour and not number else line)
+    return "\n".join([*out, *([hidden] if hidden else [])])
+
+
+def _in_view(rows: Sequence[Row], lines: int | None) -> tuple[Sequence[Row], str]:
+    """(the rows that a terminal has room for, in their order; what the others are)."""
+    room = None if lines is None else max(1, lines - 4)  # title, head, the line about the others, the cursor's
+    if room is None or len(rows) <= room + 1:
+        return rows, ""
+    rank = {"running": 0, "failed": 1, "unknown": 1, "stopped": 2, "queued": 3, "new": 4, "done": 5}
+    first = sorted(range(len(rows)), key=lambda i: (rank.get(rows[i].state.kind, 3), i))[:room]
+    others = [rows[i].state.kind for i in sorted(set(range(len(rows))) - set(first))]
+    counts = ", ".join(f"{others.count(kind)} {kind}" for kind in dict.fromkeys(others))
+    return [rows[i] for i in sorted(first)], f"and {len(others)} more: {counts}"
+
+
+def _fitted(rows: Sequence[Row], width: int | None) -> tuple[list[tuple[str, str]], list[list[str]], int]:
+    """(columns, texts, blanks between two columns), briefer step by step until they fit."""
+    heads, texts = cells(rows)
+    gap = 2
+
+    def over() -> bool:
+        return width is not None and sum(_widths(heads, texts)) + gap * (len(heads) - 1) > width
+
+    if over():
+        heads = [("zero" if name == "zero adv." else name, justify) for name, justify in heads]
+    if over():
+        for row_texts in texts:
+            row_texts[-1] = row_texts[-1].removeprefix("entropy ")
+    at = [name for name, _ in heads].index("model")
+    if over() and len({row_texts[at] for row_texts in texts}) == 1:  # the same in every row says nothing
+        heads, texts = [h for i, h in enumerate(heads) if i != at], [t[:at] + t[at + 1 :] for t in texts]
+    short = {r.id[:_SHORT_ID] for r in rows}
+    if over() and len(short) == len(rows):
+        texts = [[row_texts[0][:_SHORT_ID], *row_texts[1:]] for row_texts in texts]
+    if over():
+        gap = 1
+    return heads, texts, gap
+
+
+def _widths(heads: Sequence[tuple[str, str]], texts: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(name), *(len(row_texts[i]) for row_texts in texts), 0) for i, (name, _) in enumerate(heads)]
+
+
+def _paint(padded: list[str], names: Sequence[str], shown: Row) -> None:
+    """A state in its colour, an alarm red."""
+    at = names.index("state")
+    code = _ANSI.get(_COLOURS.get(shown.state.kind, ""))
+    padded[at] = f"\x1b[{code}m{padded[at]}\x1b[0m" if code else padded[at]
+    if shown.entropy_flag and names[-1] == "":
+        padded[-1] = f"\x1b[{_ANSI['red']}m{padded[-1].rstrip()}\x1b[0m"
 
 
 def line(r: Row) -> str:
@@ -189,13 +234,15 @@ class Live:
         from rich.live import Live as RichLive
 
         self._store, self._runs, self._title = store, runs, title
-        self._live = RichLive(console=Console(file=out), refresh_per_second=2, transient=False)
+        self._live = RichLive(console=Console(file=out), auto_refresh=False, transient=False)
         self._live.start()
 
     def update(self, running: Sequence[str], waiting: int) -> None:
         """Draws the table again."""
         rows = [row(self._store, run) for run in self._runs]
-        self._live.update(table(rows, f"{self._title}: {len(running)} running, {waiting} waiting"))
+        size = self._live.console.size
+        title = f"{self._title}: {len(running)} running, {waiting} waiting"
+        self._live.update(table(rows, title, os.terminal_size((size.width, size.height))), refresh=True)
 
     def close(self) -> None:
         """Leaves the last table on the screen."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +92,8 @@ def show(store: Store, runs: Sequence[str], title: str, out: IO[str] | None = No
     """Prints the table once."""
     out = out or sys.stdout
     shown, asked = look(store, runs)
-    print(progress.plain(shown, f"{title}: {summary(shown)}", colour=out.isatty()), file=out)
+    width = shutil.get_terminal_size().columns if out.isatty() else None
+    print(progress.plain(shown, f"{title}: {summary(shown)}", colour=out.isatty(), columns=width), file=out)
     for line in reasons(shown, asked):
         print(line, file=out)
 
@@ -111,7 +113,8 @@ def watch(
         while True:
             shown, asked = look(store, runs)
             if live_table is not None:
-                live_table.update(progress.table(shown, f"{title}: {summary(shown)}"), refresh=True)
+                size = shutil.get_terminal_size()
+                live_table.update(progress.table(shown, f"{title}: {summary(shown)}", size), refresh=True)
             else:
                 for r in shown:
                     if said.get(r.id) != r.state.kind:

@@ -283,8 +283,7 @@ def ids_of(store: Store, sweep: str) -> Sequence[str]:
             raise HarnessError(
                 f"{sweep} is a study, no sweep: `python -m analysis search {sweep}` writes its page"
             ) from None
-        hint = nearest(sweep, applied) or "none was applied yet"
-        raise HarnessError(
-            f"sweep {sweep!r} was never applied here ({hint}): run `harness sweep {sweep}` first"
-        ) from None
+        from harness.sweep import unapplied
+
+        raise HarnessError(unapplied(sweep, applied)) from None
     return list(dict.fromkeys(point["id"] for point in content["points"]))

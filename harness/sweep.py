@@ -61,6 +61,14 @@ def names() -> list[str]:
     return [name for name in found if not name.startswith("search/")]  # studies of `harness ksearch`
 
 
+def unapplied(name: str, applied: Sequence[str]) -> str:
+    """Why nothing is known of a sweep's runs, with the remedy: it was never applied, or there is no such sweep."""
+    there = names()
+    if name in there:
+        return f"sweep {name!r} was never applied here: start it with `harness sweep {name}`"
+    return f"no sweep {name!r}; {nearest(name, {*applied, *there})}"
+
+
 def load(name: str, extra: Sequence[str] = ()) -> Sweep:
     """Reads and expands sweeps/NAME.yaml (or a path to such a file); `extra` overrides win over those of the file.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness import reference
+from harness import reference, sweep
 from harness.errors import HarnessError, check_choice, nearest
 from harness.store import Store, ids_of
 
@@ -56,6 +56,8 @@ def _named(store: Store, word: str) -> Sequence[str]:
         return ids_of(store, _STUDIES + word)
     if _PREFIX.fullmatch(word):
         return [store.find(word)]
+    if word in sweep.names():
+        raise HarnessError(sweep.unapplied(word, ()))
     sweeps = [p.stem.replace("--", "/") for p in store.sweep_file(word).parent.glob("*.json")]
     from harness.search.study import exists
 

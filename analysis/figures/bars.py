@@ -14,7 +14,6 @@ from analysis.study import Study
 from analysis.tally import ALL
 from harness.errors import HarnessError
 
-_INTERVALS = "95 % intervals: bootstrap over seeds and problems; below three seeds over problems only"
 _KNOBS = ("recipe.clip_high", "verl.actor_rollout_ref.actor.clip_ratio_high")
 
 
@@ -41,7 +40,7 @@ def mask_ablation(results: Results) -> Chart:
     return Chart(
         key="mask_ablation", title="One-sided masks", panels=tuple(panels), columns=2,
         caption="POS-MASK masks successes of easy queries only, NEG-MASK failures of hard queries only."
-        f" {_INTERVALS}.",
+        f" {results.intervals}.",
     )  # fmt: skip
 
 
@@ -67,15 +66,17 @@ def k_sensitivity(study: Study, results: Results | None) -> Chart:
         bars = tuple(
             _bar(results.cell(arm, results.primary, k).interval, arm, at=_K(arm)) for arm in _by_K(results.arms)
         )
-        panel = Panel(x=Axis(label="K"), y=Axis(label=f"pass@{k} (%)"), marks=bars, title="Final accuracy", dots=True)
+        rate = Axis(label=f"pass@{k} (%)", bounds=(0.0, 100.0))
+        panel = Panel(x=Axis(label="K"), y=rate, marks=bars, title="Final accuracy", dots=True)
         panels.insert(1, panel)
     if not panels:
         study.require("actor/entropy")
+    accuracy = "" if results is None else f" Accuracy: {results.intervals}."
     return Chart(
         key="k_sensitivity", title="Sensitivity to K", panels=tuple(panels),
         caption="Entropy and length are means over the last quarter of training, with Student's t intervals over seeds"
-        f" where there are three or more. Accuracy: {_INTERVALS}. The paper expects higher entropy and longer"
-        " responses for larger K.",
+        f" where there are three or more.{accuracy} The paper expects higher entropy and longer responses for"
+        " larger K.",
     )  # fmt: skip
 
 
@@ -98,17 +99,24 @@ def paired_differences(results: Results) -> Chart:
                 if found is not None:
                     bars.append(_bar(found.interval, arm, at=f"{benchmark}: {name}"))
         panels.append(
-            Panel(x=Axis(label=f"difference in pass@{k} (points)"), y=Axis(label=""), horizontal=True, dots=True,
-                  marks=(Rule(value=0.0, vertical=True), *bars), title=f"pass@{k}")
+            Panel(x=Axis(label="difference (points)"), y=Axis(label=""), horizontal=True, dots=True,
+                  marks=(Rule(value=0.0, vertical=True), *bars), title=f"Difference in pass@{k}")
         )  # fmt: skip
     return Chart(
         key="paired_differences", title=f"Differences from {results.against.label}", panels=tuple(panels), columns=2,
-        caption=f"Same problems for both arms, evaluation at step {results.step}. {_INTERVALS}.",
+        caption=("" if results.logged else "Same problems for both arms, ")
+        + f"evaluation at step {results.step}. {results.intervals}.",
     )  # fmt: skip
 
 
 def outcome_map(study: Study, results: Results, k: int = 1) -> Chart:
-    """pass@k of every problem in every arm, seeds averaged, problems from easy to hard."""
+    """pass@k of every problem in every arm, seeds averaged, problems from easy to hard.
+
+    Raises:
+        HarnessError: no outcome files, which alone know problems.
+    """
+    if results.logged:
+        raise HarnessError("outcomes by problem: a log holds none; they are in the harness's outcome files")
     frames = [[study.tallies[run.id].at(results.step) for run in arm.runs] for arm in results.arms]
     panels = []
     for benchmark in [name for name in results.benchmarks if name != ALL]:
@@ -128,6 +136,8 @@ def outcome_map(study: Study, results: Results, k: int = 1) -> Chart:
 
 def _bar(interval: Interval, arm: Arm, at: str) -> Bar:
     seeds = f"{interval.seeds} seed{'s' * (interval.seeds != 1)}"
+    if not np.isfinite(interval.low):
+        return Bar(at=at, value=100 * interval.estimate, name=arm.legend, color=arm.color, text=seeds)
     return Bar(at=at, value=100 * interval.estimate, low=100 * interval.low, high=100 * interval.high,
                name=arm.legend, color=arm.color,
                text=f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}], {seeds}")  # fmt: skip

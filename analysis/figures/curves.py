@@ -152,4 +152,6 @@ def pass_panel(study: Study, k: int, benchmark: str) -> Panel:
             else ("none of the runs has outcome files or logged it")
         )
         raise HarnessError(f"pass@{k} of {benchmark}: {have}")
-    return Panel(x=STEP, y=Axis(label=f"pass@{k} (%)"), marks=tuple(found), title=f"pass@{k}, {benchmark}")
+    return Panel(
+        x=STEP, y=Axis(label=f"pass@{k} (%)", bounds=(0.0, 100.0)), marks=tuple(found), title=f"pass@{k}, {benchmark}"
+    )

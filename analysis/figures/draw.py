@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def _curve(axes: Axes, mark: Curve) -> None:
     axes.plot(
         x, y, color=mark.color, linestyle=_DASHES[mark.dash], linewidth=0.7 if mark.thin else 1.4,
         marker="o" if mark.points or len(x) == 1 else None, markersize=2.0 if mark.thin else 3.0,
-        alpha=0.8 if mark.thin else 1.0,
+        alpha=0.8 if mark.thin else 1.0, clip_on=not mark.points,  # a point at the bound of the axis is whole
     )  # fmt: skip
     if mark.low is not None and mark.high is not None:
         axes.fill_between(x, mark.low, mark.high, color=mark.color, alpha=0.16, linewidth=0)
@@ -211,17 +212,26 @@ def _rule(axes: Axes, mark: Rule) -> None:
     if not mark.text:
         return
     if mark.vertical:
-        place, across, turn, edge = (mark.value, 0.98), axes.get_xaxis_transform(), 90, "top"
+        place, across, turn, edge, away = (mark.value, 0.98), axes.get_xaxis_transform(), 90, "top", (-1.5, 0.0)
     else:
-        place, across, turn, edge = (0.99, mark.value), axes.get_yaxis_transform(), 0, "bottom"
-    axes.text(*place, mark.text, transform=across, rotation=turn, ha="right", va=edge, fontsize=6.5, color=MUTED)
+        place, across, turn, edge, away = (0.99, mark.value), axes.get_yaxis_transform(), 0, "bottom", (0.0, 1.5)
+    # On white of its own: it is read over lines and over the dark layers of a stack.
+    axes.annotate(
+        mark.text, place, xycoords=across, xytext=away, textcoords="offset points", rotation=turn, ha="right", va=edge,
+        fontsize=6.5, color=INK, zorder=4,
+        bbox={"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.75},
+    )  # fmt: skip
 
 
 def _axis(axes: Axes, axis: Axis, which: str) -> None:
-    (axes.set_xlabel if which == "x" else axes.set_ylabel)(axis.label)
+    # A label along the y axis has the panel's height, whatever its words.
+    (axes.set_xlabel if which == "x" else axes.set_ylabel)(axis.label if which == "x" else wrapped(axis.label))
     if axis.log:
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     limits = axes.set_xlim if which == "x" else axes.set_ylim
+    if axis.bounds is not None:
+        low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+        limits(max(low, axis.bounds[0]), min(high, axis.bounds[1]))
     if axis.low is not None:
         limits(axis.low, None)
     if axis.high is not None:
@@ -230,6 +240,11 @@ def _axis(axes: Axes, axis: Axis, which: str) -> None:
         (axes.set_xticks if which == "x" else axes.set_yticks)(axis.ticks, axis.names)
         if axis.log:
             axes.tick_params(which="minor", labelbottom=which != "x", labelleft=which != "y")
+
+
+def wrapped(label: str, width: int = 28) -> str:
+    """A y label in lines that a panel has the height for."""
+    return "\n".join(textwrap.wrap(label, width)) if label else label
 
 
 def _handles(chart: Chart) -> list[Line2D | Patch]:

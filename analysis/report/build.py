@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,13 +17,12 @@ from analysis.report import cards, sections, summary
 from analysis.report.cards import Card
 from analysis.report.cautions import cautions
 from analysis.report.page import Section, render
-from analysis.results import Results, final
+from analysis.results import Results, attempt
 from analysis.run import Run
 from analysis.study import Study
 from harness import files
 from harness.errors import HarnessError
 
-log = logging.getLogger(__name__)
 MOST_WORKERS = 4
 """Processes that draw figure files at once."""
 PARALLEL_FROM = 6
@@ -44,7 +42,7 @@ def build(
     """As `analysis.report.write`, which see."""
     study = studies.of(runs, sweep=sweep)
     folder = Path(folder)
-    results = _results(study, against)
+    results = attempt(study, against)
     health = {run.id: verdict for run in study.runs if (verdict := studies.health_of(run)) is not None}
     training, final_cards = _training(study), _final(study, results)
     drawn = [*training, *final_cards]
@@ -137,7 +135,8 @@ def _final(study: Study, results: Results | None) -> list[Card]:
     if results is not None:
         if results.against is not None:
             found.append(cards.build("Paired differences", lambda: bars.paired_differences(results)))
-        found.append(cards.build("Outcomes by problem", lambda: bars.outcome_map(study, results, results.ks[0])))
+        if not results.logged:
+            found.append(cards.build("Outcomes by problem", lambda: bars.outcome_map(study, results, results.ks[0])))
         found.append(cards.build("One-sided masks", lambda: bars.mask_ablation(results)))
     return [
         *found,
@@ -145,14 +144,6 @@ def _final(study: Study, results: Results | None) -> list[Card]:
         cards.build("Query weight over the success rate", lambda: weights.query_weights(study)),
         cards.build("Tokens of highest entropy", lambda: language.tokens(study)),
     ]
-
-
-def _results(study: Study, against: str) -> Results | None:
-    try:
-        return final(study, against)
-    except HarnessError as error:
-        log.info("no table: %s", error)
-        return None
 
 
 def _cards(drawn: Sequence[Card]) -> str:

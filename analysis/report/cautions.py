@@ -18,6 +18,7 @@ def cautions(
 ) -> list[str]:
     """Plain-text warnings, most important first; empty if there is nothing to warn of."""
     found = [*_few_seeds(study), *_missing_runs(missing), *_missing_seeds(study), *_unfinished(study)]
+    found += _repeated_seeds(study)
     found += [*_unequal_steps(study), *_scorers(study)]
     if results is not None:
         found += results.notes
@@ -30,10 +31,10 @@ def _few_seeds(study: Study) -> list[str]:
     few = [arm for arm in study.arms if arm.seeds < MIN_SEEDS]
     if not few:
         return []
-    return [
-        f"below {MIN_SEEDS} seeds no claim about a method is possible: "
-        + _short([f"{arm.label} has {arm.seeds}" for arm in few])
-    ]
+    counts = {arm.seeds for arm in few}
+    every = f"every arm has {min(counts)}" if len(few) == len(study.arms) > 1 and len(counts) == 1 else ""
+    who = every or _short([f"{arm.label} has {arm.seeds}" for arm in few])
+    return [f"below {MIN_SEEDS} seeds no claim about a method is possible: {who}"]
 
 
 def _missing_runs(missing: Sequence[str]) -> list[str]:
@@ -48,6 +49,17 @@ def _missing_seeds(study: Study) -> list[str]:
         absent = [str(seed) for seed in every if seed not in known[arm.key]]
         if absent and known[arm.key]:
             lines.append(f"{arm.label} lacks seed {', '.join(absent)}, which other arms have")
+    return lines
+
+
+def _repeated_seeds(study: Study) -> list[str]:
+    lines = []
+    for arm in study.arms:
+        seeds = [run.get("seed", None) for run in arm.runs]
+        often = [seed for seed in dict.fromkeys(seeds) if seed is not None and seeds.count(seed) > 1]
+        if often:
+            which = ", ".join(f"{seeds.count(seed)} of seed {seed}" for seed in often[:_SHOWN])
+            lines.append(f"{arm.label} has several runs of one seed ({which}): they count as one, their mean")
     return lines
 
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from harness.errors import HarnessError, nearest
-
-if TYPE_CHECKING:
-    from analysis.run import Run
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -30,11 +23,9 @@ def act(options: argparse.Namespace) -> int:
     from analysis.report import write
 
     loaded = sweeps.load(options.sweep, options.source, options.filter)
-    if options.against:
-        _known(options.against, loaded.runs)
     path = write(
         loaded.sweep, loaded.runs, Path(options.out) if options.out else default_folder(loaded.sweep),
-        against=options.against or loaded.against or "mean", missing=loaded.missing, question=loaded.question,
+        against=loaded.baseline(options.against), missing=loaded.missing, question=loaded.question,
         figures=not options.no_figures,
     )  # fmt: skip
     sys.stdout.write(f"{path}\n")
@@ -44,13 +35,3 @@ def act(options: argparse.Namespace) -> int:
 def default_folder(sweep: str) -> Path:
     """$HARNESS_REPORTS/<sweep>, or reports/<sweep> of the working folder."""
     return Path(os.environ.get("HARNESS_REPORTS") or "reports").expanduser() / sweep
-
-
-def _known(against: str, runs: Sequence[Run]) -> None:
-    """Raises: HarnessError where `--against` names no arm: a typing error must not compare with another arm."""
-    from analysis import arms
-
-    found = arms.group(runs)
-    if arms.pick(found, against) is None:
-        hint = nearest(against, [arm.label for arm in found] + [str(r.get("baseline.name", None)) for r in runs])
-        raise HarnessError(f"--against {against!r}: no such arm; {hint}")

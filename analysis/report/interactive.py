@@ -94,6 +94,7 @@ def _curve(mark: Curve, every: int) -> list[dict[str, Any]]:
         "line": {"color": mark.color, "width": width, "dash": mark.dash},
         "marker": {"size": 4 if mark.thin else 6, "color": mark.color},
         "opacity": 0.75 if mark.thin else 1.0,
+        "cliponaxis": not mark.points,  # a point at the bound of the axis is whole
         "hovertemplate": f"%{{y:.4g}}<extra>{_safe(mark.name)}"
         + (f"<br>{_safe(mark.detail)}" if mark.detail else "")
         + "</extra>",
@@ -238,8 +239,9 @@ def _layout(panel: Panel) -> dict[str, Any]:
         "font": {"family": "inherit", "size": 12, "color": INK},
         "hovermode": "x unified" if 0 < lines <= 16 and not dots else "closest",
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#B4BDC7", "activecolor": INK},
-        "hoverlabel": {"font": {"size": 11}, "namelength": -1},
-        "xaxis": _axis(panel.x),
+        # Without a colour of its own the box is as transparent as the page's plots are.
+        "hoverlabel": {"font": {"size": 11}, "namelength": -1, "bgcolor": "rgba(255,255,255,0.95)"},
+        "xaxis": _axis(panel.x) | ({"unifiedhovertitle": {"text": f"{_safe(panel.x.label)} %{{x}}"}} if lines else {}),
         "yaxis": _axis(panel.y),
         "showlegend": False,
         "bargap": 0.35,
@@ -309,6 +311,8 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "type": "log" if axis.log else None,
         "exponentformat": "e" if axis.log else None,
     }
+    if axis.bounds is not None:
+        found["autorangeoptions"] = {"clipmin": axis.bounds[0], "clipmax": axis.bounds[1]}
     if axis.low is not None and axis.high is not None:
         found["range"] = [float(np.log10(end)) for end in (axis.low, axis.high)] if axis.log else [axis.low, axis.high]
     elif axis.low is not None:

@@ -141,7 +141,7 @@ def provenance(study: Study, results: Results | None, written: datetime) -> str:
         ("runs' commit", ", ".join(commits) or "unknown"),
         ("runs' versions", ", ".join(f"{name} {'/'.join(seen)}" for name, seen in versions.items()) or "unknown"),
         ("scorer", ", ".join(scorers) or "unknown"),
-        ("evaluation", f"step {results.step}, {study.samples} samples a problem" if results else "none"),
+        ("evaluation", _evaluation(study, results)),
         ("curves from", ", ".join(sorted({run.source for run in study.runs}))),
         ("this page by", ", ".join([f"python {platform.python_version()}", *map(_version, _PACKAGES)])),
     ]
@@ -149,6 +149,12 @@ def provenance(study: Study, results: Results | None, written: datetime) -> str:
     paths = items(f"<code>{text(name)}</code>" for name in files)
     block = f"<details><summary>{len(files)} log files</summary>{paths}</details>" if files else ""
     return f'<div class="card"><dl class="facts-list">{listed}</dl>{block}</div>'
+
+
+def _evaluation(study: Study, results: Results | None) -> str:
+    if results is None:
+        return "none"
+    return f"step {results.step}, " + ("as logged" if results.logged else f"{study.samples} samples a problem")
 
 
 def _version(package: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from analysis.arms import Arm
@@ -9,6 +10,7 @@ from analysis.bootstrap import MIN_SEEDS
 from analysis.health import Health
 from analysis.results import Cell, Results
 from analysis.study import Study
+from analysis.tables import signed
 
 MOST = 8
 """Arms that a sentence names; more are counted."""
@@ -21,21 +23,22 @@ def sentences(study: Study, results: Results | None, health: Mapping[str, Health
         results: None where there are no evaluation outcomes.
         health: verdicts by run id.
     """
-    lines = [seeds(study)]
+    lines = [seeds(study, logged=results is not None and results.logged)]
     if results is not None:
         for k in results.ks:
             lines += accuracy(results, k)
         lines += [detectable(results)] if results.against is not None else []
     else:
-        lines.append("There are no evaluation outcomes, so nothing is said about accuracy.")
+        lines.append("No accuracy was recorded, neither outcomes nor logged scores, so nothing is said about it.")
     return [line for line in [*lines, *entropy(study, health)] if line]
 
 
-def seeds(study: Study) -> str:
+def seeds(study: Study, *, logged: bool = False) -> str:
     """What the number of seeds allows."""
     few = [arm for arm in study.arms if arm.seeds < MIN_SEEDS]
     if not few:
-        return f"Every arm has at least {MIN_SEEDS} seeds; intervals cover training seeds and problems."
+        cover = "training seeds; a log does not tell problems apart" if logged else "training seeds and problems"
+        return f"Every arm has at least {MIN_SEEDS} seeds; intervals cover {cover}."
     who = "Every arm has" if len(few) == len(study.arms) else f"{_listed([arm.short for arm in few])} have"
     if len(few) == 1 and len(study.arms) > 1:
         who = f"{few[0].short} has"
@@ -51,7 +54,9 @@ def accuracy(results: Results, k: int) -> list[str]:
         arm = results.arms[0]
         alone = results.cell(arm, results.primary, k).interval
         interval = f"95 % interval {_percent(alone.low)} to {_percent(alone.high)}"
-        if alone.estimate in (0.0, 1.0):  # resampling what is the same everywhere has no spread
+        if not math.isfinite(alone.low):
+            interval = "without interval"
+        elif alone.estimate in (0.0, 1.0):  # resampling what is the same everywhere has no spread
             interval = "every problem" if alone.estimate else "no problem"
         return [f"{arm.label}: pass@{k} {_percent(alone.estimate)} ({interval})."]
     cells = [(arm, results.cell(arm, results.primary, k)) for arm in results.arms]
@@ -67,10 +72,7 @@ def accuracy(results: Results, k: int) -> list[str]:
     if even:
         listed = _listed([f"{arm.short} {_points(cell)}" for arm, cell in even])
         who = listed if len(even) <= MOST else f"{len(even)} of {len(compared)} arms"
-        lines.append(
-            f"No difference in pass@{k} from {results.against.short} is shown for {who}: the intervals or the adjusted"
-            " p-values do not exclude zero."
-        )
+        lines.append(f"No difference in pass@{k} from {results.against.short} is shown for {who}: " + _why_not(even))
     return lines
 
 
@@ -80,16 +82,21 @@ def detectable(results: Results) -> str:
     if base is None:
         return ""
     k = results.ks[0]
-    found = [
-        d.detectable for arm in results.arms if (d := results.cell(arm, results.primary, k).difference) is not None
-    ]
+    compared = [d for arm in results.arms if (d := results.cell(arm, results.primary, k).difference) is not None]
+    found = [d.detectable(len(compared) * len(results.ks)) for d in compared if d.method_level]
+    if not found:
+        return (
+            f"How small a difference these runs could have found cannot be said: fewer than {MIN_SEEDS} seeds do not"
+            " show how far seeds scatter."
+        )
     problems = results.cell(base, results.primary, k).interval.problems
+    over = f" and {problems} problems" if problems else ""
     least, most = 100 * min(found), 100 * max(found)
     size = f"{most:.1f}" if most - least < 0.1 else f"{least:.1f} to {most:.1f}"
     arms = "" if most - least < 0.1 else ", depending on the arm"
     return (
-        f"With these seeds and {problems} problems, a true difference in pass@{k} is found with 80 % power only if it"
-        f" is {size} points or more{arms}."
+        f"With these seeds{over}, a true difference in pass@{k} is found with 80 % power, after the correction for"
+        f" {len(compared) * len(results.ks)} comparisons, only if it is {size} points or more{arms}."
     )
 
 
@@ -109,6 +116,19 @@ def entropy(study: Study, health: Mapping[str, Health]) -> list[str]:
     judged = [h for h in health.values() if h.verdict != "short"]
     if judged and not lines:
         lines.append("No run's entropy collapsed or exploded by the stated rules.")
+    return [*lines, *_drifting(study, health)]
+
+
+def _drifting(study: Study, health: Mapping[str, Health]) -> list[str]:
+    """Which runs are on the way to a collapse or an explosion."""
+    lines = []
+    for verdict, words in (
+        ("falling", "falling, or at half of its early level"), ("rising", "rising, or at twice its early level")
+    ):  # fmt: skip
+        counts = [sum(run.id in health and health[run.id].verdict == verdict for run in arm.runs) for arm in study.arms]
+        parts = [f"{n} of {len(arm.runs)} runs of {arm.short}" for arm, n in zip(study.arms, counts, strict=True) if n]
+        where = _listed(parts) if len(parts) <= MOST else f"{sum(counts)} of {len(study.runs)} runs"
+        lines += [f"Entropy is {words}, in {where}."] if parts else []
     return lines
 
 
@@ -126,7 +146,7 @@ def _claim(arm: Arm, results: Results, k: int, cell: Cell) -> str:
     )
     return (
         f"{arm.short} is {abs(100 * d.estimate):.1f} points {way} {base.short} in pass@{k}{where}"
-        f" (95 % interval {100 * d.low:+.1f} to {100 * d.high:+.1f}, Holm-adjusted p = {cell.adjusted:.2g};"
+        f" (95 % interval {signed(100 * d.low)} to {signed(100 * d.high)}, Holm-adjusted p = {cell.adjusted:.2g};"
         f" {scope})."
     )
 
@@ -135,11 +155,20 @@ def _estimate(cell: Cell) -> float:
     return 0.0 if cell.difference is None else cell.difference.interval.estimate
 
 
+def _why_not(even: Sequence[tuple[Arm, Cell]]) -> str:
+    bounded = [math.isfinite(cell.difference.interval.low) for _, cell in even if cell.difference is not None]
+    if not any(bounded):
+        return f"below {MIN_SEEDS} seeds logged scores have no intervals."
+    return "the intervals or the adjusted p-values do not exclude zero."
+
+
 def _points(cell: Cell) -> str:
     if cell.difference is None:
         return ""
     d = cell.difference.interval
-    return f"({100 * d.estimate:+.1f} points, {100 * d.low:+.1f} to {100 * d.high:+.1f})"
+    if not math.isfinite(d.low):
+        return f"({signed(100 * d.estimate)} points)"
+    return f"({signed(100 * d.estimate)} points, {signed(100 * d.low)} to {signed(100 * d.high)})"
 
 
 def _percent(value: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from analysis.run import Run
-from analysis.sources import rows
+from analysis.sources import names, rows
 from analysis.sources.local import STEP
 from analysis.sources.rows import Gather
 from harness.errors import HarnessError
@@ -26,8 +26,8 @@ _MAX_LINES = 200
 
 
 def load(path: Path) -> list[Run]:
-    """The run of a console log, or of every *.log, *.out and *.txt in a folder; one run a file, named after
-    it.
+    """The run of a console log, or of every *.log, *.out and *.txt in a folder (below it where it holds none
+    itself); one run a file, named after it; see `names` for seeds.
 
     Where the step goes back the run was started again: the later rows win from there on.
 
@@ -35,16 +35,17 @@ def load(path: Path) -> list[Run]:
         HarnessError: no such file, or no `step:N - name:value` in any.
     """
     if path.is_dir():
-        paths = sorted(file for suffix in ("log", "out", "txt") for file in path.glob(f"*.{suffix}"))
+        paths = names.files(path, ("log", "out", "txt"))
+        called = names.stems(paths, path)
     else:
-        paths = [path]
-    runs = [run for file in paths if (run := _run(file)).last_step is not None]
+        paths, called = [path], [path.stem]
+    runs = [run for file, name in zip(paths, called, strict=True) if (run := _run(file, name)).last_step is not None]
     if not runs:
         raise HarnessError(f"{path} holds no line `step:N - name:value`: is `console` among trainer.logger?")
-    return runs
+    return names.named(runs)
 
 
-def _run(path: Path) -> Run:
+def _run(path: Path, name: str) -> Run:
     try:
         text = path.read_bytes().decode("utf-8", errors="replace")
     except OSError as error:
@@ -63,8 +64,8 @@ def _run(path: Path) -> Run:
     if damaged:
         notes.append(f"{path.name}: {damaged} entries could not be read (torn or mixed with other output)")
     return Run(
-        id=path.stem,
-        label=path.stem,
+        id=name,
+        label=name,
         source="console",
         history=history,
         nan_steps=nan_steps,

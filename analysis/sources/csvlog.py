@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.run import Run
+from analysis.sources import names as names_of
 from analysis.sources import rows
 from analysis.sources.rows import Gather
 from harness.errors import HarnessError, nearest
@@ -38,7 +39,7 @@ class _Log:
 
 
 def load(path: Path) -> list[Run]:
-    """The runs of a CSV file, or of every *.csv in a folder.
+    """The runs of a CSV file, or of every *.csv in a folder (below it where it holds none itself).
 
     A plain log is one run, named after its file; where its step goes back it was started again, and the
     later rows win from there on. A W&B chart export holds as many runs as columns; exports of several
@@ -47,19 +48,20 @@ def load(path: Path) -> list[Run]:
     Raises:
         HarnessError: no such file, no step column, steps that are no integers, or no number in it.
     """
-    paths = sorted(path.glob("*.csv")) if path.is_dir() else [path]
+    paths = names_of.files(path, ("csv",)) if path.is_dir() else [path]
+    called = names_of.stems(paths, path) if path.is_dir() else [path.stem]
     if not paths:
         raise HarnessError(f"no .csv file in {path}: name a CSV file or the folder that holds them")
     logs: dict[str, _Log] = {}
-    for file in paths:
-        _read(file, logs)
+    for file, name in zip(paths, called, strict=True):
+        _read(file, name, logs)
     runs = [_run(name, log) for name, log in logs.items()]
     if all(run.last_step is None or not run.metrics for run in runs):
         raise HarnessError(f"{path} holds no number: export a chart or a log with a step column and metrics")
-    return runs
+    return names_of.named(runs)
 
 
-def _read(path: Path, logs: dict[str, _Log]) -> None:
+def _read(path: Path, called: str, logs: dict[str, _Log]) -> None:
     try:
         with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             header = file.readline()
@@ -71,7 +73,7 @@ def _read(path: Path, logs: dict[str, _Log]) -> None:
     except csv.Error as error:
         raise HarnessError(f"{path} is no CSV file ({error}): check its quotes") from None
     at = _step_column(path, names)
-    targets = _targets(path, names, at)
+    targets = _targets(called, names, at)
     here = {run: logs.setdefault(run, _Log()) for run, _ in targets.values()}
     damaged, text = 0, dict.fromkeys(targets, 0)
     for line in lines:
@@ -111,15 +113,15 @@ def _step_column(path: Path, names: Sequence[str]) -> int:
     for known in _STEPS:
         if known in lowered:
             return lowered.index(known)
-    raise HarnessError(f"{path} has no step column ({nearest('step', names)}): rename one to `step`")
+    raise HarnessError(f"{path} has no step column ({nearest('step', names)}): rename one of its columns to `step`")
 
 
-def _targets(path: Path, names: Sequence[str], at: int) -> dict[int, tuple[str, str]]:
+def _targets(called: str, names: Sequence[str], at: int) -> dict[int, tuple[str, str]]:
     """Column -> (run, metric). A chart export is told by its column names: all are `<run> - <metric>`."""
     others = [(column, name.strip()) for column, name in enumerate(names) if column != at and name.strip()]
     chart = bool(others) and all(_SEPARATOR in name for _, name in others)
     if not chart:
-        return {column: (path.stem, name) for column, name in others}
+        return {column: (called, name) for column, name in others}
     return {column: (parts[0], parts[1]) for column, name in others if (parts := name.rsplit(_SEPARATOR, 1))}
 
 

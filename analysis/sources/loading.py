@@ -41,9 +41,10 @@ def load(source: str, where: Filter | None = None, *, cached: Path | None = None
         raise HarnessError(f"source {source!r} names nothing to read: {HELP}")
     # Each reader is imported when it is asked for: wandb alone takes seconds.
     if kind == "local":
-        from analysis.sources import local
+        from analysis.sources import local, store
 
-        runs = local.load(Path(rest).expanduser() if rest else default_root(), cached=folder)
+        root = Path(rest).expanduser() if rest else default_root()
+        runs = [store.known(run, root) for run in local.load(root, cached=folder)]
     elif kind == "harness":
         from analysis.sources import store
 

@@ -178,7 +178,9 @@ def stitch(parts: Iterable[Rows], trained: str) -> tuple[Rows, list[str]]:
                 if not stays.all():
                     kept[number] = earlier.take(np.flatnonzero(stays))
             verb = "resumed" if any(len(earlier) for earlier in kept) else "started again"
-            rest = f"{undone} earlier rows from there on were undone" if undone else "nothing was undone"
+            lost = "1 earlier row" if undone == 1 else f"{undone} earlier rows"
+            were = "was" if undone == 1 else "were"
+            rest = f"{lost} from there on {were} undone" if undone else "nothing was undone"
             notes.append(f"{verb} at step {first}: {rest}")
         kept.append(part)
     rows, overruled = collapse(concatenate(kept) if kept else Rows(np.empty(0, dtype=np.int64), {}))

@@ -78,6 +78,16 @@ def load_store(root: Path, *, history: History = "harness", cached: Path | None 
     return [load_run(root / id, history=history, cached=cached) for id in ids]
 
 
+def known(run: Run, root: Path) -> Run:
+    """A W&B run with the state and the outcomes of its folder, where the store `root` made it: W&B calls a run
+    finished that was asked to stop."""
+    folder = root / run.id
+    if not (folder / "spec.json").is_file():
+        return run
+    state, notes = _state(folder)
+    return replace(run, state=state, folder=folder, notes=(*run.notes, *notes))
+
+
 def load_run(
     folder: Path, *, history: History = "harness", group: str | None = None, cached: Path | None = None
 ) -> Run:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -39,6 +40,43 @@ def test_a_mistake_is_one_line_and_exit_code_2(source, arguments, capsys):
     assert captured.out == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["rnus"], "no verb 'rnus'; did you mean runs?"),
+        (["report"], "python -m analysis report: the following arguments are required: SWEEP"),
+        (["runs", "--fliter", "seed=1"], "python -m analysis runs: unrecognized arguments: --fliter"),
+        (["report", "smoky"], "no sweep 'smoky'; did you mean smoke?"),
+        (["report", "smoke"], "sweep 'smoke' was never applied here: start it with `harness sweep smoke`"),
+    ],
+)
+def test_mistyped_words_are_one_line_that_names_the_remedy(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HARNESS_RUNS", str(tmp_path))
+    assert cli.main(words) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_no_words_are_a_question_for_help(capsys):
+    assert cli.main([]) == 0
+    assert "report" in capsys.readouterr().out
+
+
+def test_a_run_that_was_stopped_is_not_called_finished_by_w_and_b(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HARNESS_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "runs" / "00000000aa"
+    log.write(folder / "wandb", "00000000aa", [log.run("00000000aa", 1, {}), *log.rows(1, 2, loss=float), log.leave()])
+    (folder / "spec.json").write_text('{"label": "mean", "config": {"steps": 4}}')
+    (folder / "attempts" / "001").mkdir(parents=True)
+    ended = {"number": 1, "ended": 2.0, "cause": "stopped", "reason": "asked to stop"}
+    (folder / "attempts" / "001" / "attempt.json").write_text(json.dumps(ended))
+    assert cli.main(["runs"]) == 0
+    assert "finished" not in capsys.readouterr().out
+
+
 def test_reading_files_imports_neither_wandb_nor_verl(source):
     code = (
         "import sys; from analysis.cli import main; main(['runs', '--source', sys.argv[1]]);"
@@ -60,7 +98,7 @@ def test_every_source_that_is_a_file(tmp_path, capsys):
     for source, name, last in (("csv", "log.csv", "2"), ("console", "run.log", "3")):
         assert cli.main(["runs", "--source", f"{source}:{tmp_path / name}"]) == 0
         row = capsys.readouterr().out.splitlines()[1].split()
-        assert row[:4] == [name.split(".")[0], name.split(".")[0], "unknown", last]
+        assert row[:3] == [name.split(".")[0], "unknown", last]
 
 
 def test_the_store_is_found_by_its_variable(tmp_path, monkeypatch, capsys):

@@ -52,6 +52,25 @@ def test_is_usable_alone_and_labelled(smoke, name):
         assert "QAE K=0.4 · tiny (0.3M) · 3 seeds" in legend
 
 
+@pytest.mark.parametrize("name", ALONE)
+def test_every_word_lies_within_the_page(smoke, name):
+    figure = getattr(figures, name)(smoke)
+    renderer, page = figure.canvas.get_renderer(), figure.bbox
+    for axes in figure.axes:
+        for text in (axes.yaxis.label, axes.xaxis.label, axes.title, *axes.texts):
+            if text.get_text() and text.get_visible():
+                box = text.get_window_extent(renderer)
+                assert box.y0 >= page.y0 - 1, text.get_text()
+                assert box.y1 <= page.y1 + 1, text.get_text()
+
+
+def test_a_success_rate_s_axis_does_not_pass_one_hundred(smoke):
+    solved = studies.of(smoke)
+    full = {run: replace(tally, correct=tally.n) for run, tally in solved.tallies.items()}
+    chart = curves.pass_at_k(replace(solved, tallies=full))
+    assert [axes.get_ylim()[1] for axes in draw.draw(chart).axes] == [100.0, 100.0]
+
+
 def test_mask_ablation_shows_every_mask_at_every_clip_ratio(masks):
     chart = bars.mask_ablation(results.final(studies.of(masks), resamples=200))
     shown = {(bar.at, bar.name.split(" · ")[0]) for bar in marks(chart, Bar)}

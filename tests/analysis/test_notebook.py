@@ -53,3 +53,22 @@ def test_a_cell_that_fails_is_one_line(smoke_root, tmp_path, monkeypatch, capsys
     assert cli.main(["notebook", "smokee", "--out", str(tmp_path / "out")]) == 2
     assert "did you mean smoke" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_filter_leaves_out_the_other_runs(smoke_root, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_RUNS", str(smoke_root))
+    assert cli.main(["notebook", "smoke", "--filter", "baseline.K=0.4", "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "review.html").read_text()
+    assert "QAE K=0.4" in page
+    assert "QAE K=0.8" not in page
+
+
+@pytest.mark.slow
+def test_logs_without_evaluations_are_reviewed_too(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("step,entropy_avg\n" + "".join(f"{i},{1 / i}\n" for i in range(1, 30)))
+    assert cli.main(["notebook", "theirs", "--source", f"csv:{tmp_path / 'a.csv'}", "--out", str(tmp_path)]) == 0
+    executed = json.loads((tmp_path / "review.ipynb").read_text())
+    outputs = [output for cell in executed["cells"] for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert "No run was evaluated" in (tmp_path / "review.html").read_text()

@@ -210,6 +210,23 @@ def test_entropy_sentences_count_runs(smoke):
     assert summary.entropy(study, steady) == ["No run's entropy collapsed or exploded by the stated rules."]
     one = {**steady, study.arms[2].runs[0].id: Health(verdict="exploded", began=12)}
     assert summary.entropy(study, one) == ["Entropy exploded in 1 of 3 runs of QAE K=0.6 (from step 12)."]
+    sinking = {**steady, **{run.id: Health(verdict="falling", began=9) for run in study.arms[1].runs}}
+    assert summary.entropy(study, sinking) == [
+        "No run's entropy collapsed or exploded by the stated rules.",
+        "Entropy is falling, or at half of its early level, in 3 of 3 runs of QAE K=0.4.",
+    ]
+
+
+def test_what_could_have_been_found_is_not_said_below_three_seeds(smoke):
+    few = results.final(studies.of([run for run in smoke if run.get("seed") == 1]), resamples=50)
+    assert "cannot be said: fewer than 3 seeds" in summary.detectable(few)
+    final = results.final(studies.of(smoke), resamples=50)
+    compared = [final.cell(arm, final.primary, 1).difference for arm in final.arms[1:]]
+    sizes = [100 * d.detectable(len(compared) * len(final.ks)) for d in compared]
+    said = summary.detectable(final)
+    assert f"correction for {len(compared) * len(final.ks)} comparisons" in said
+    assert f"{min(sizes):.1f} to {max(sizes):.1f} points" in said or f"{max(sizes):.1f} points" in said
+    assert compared[0].detectable(1) < compared[0].detectable(4)
 
 
 def test_cautions(smoke):
@@ -234,10 +251,29 @@ def test_a_note_of_many_runs_is_one_line(smoke):
 
 
 def test_a_sweep_without_outcomes_still_has_its_curves(smoke, tmp_path):
-    page = Page(report.write("bare", [replace(r, folder=None) for r in smoke], tmp_path, figures=False).read_text())
+    bare = [
+        replace(r, folder=None, history=r.history[[c for c in r.history if not c.startswith("eval/")]]) for r in smoke
+    ]
+    page = Page(report.write("bare", bare, tmp_path, figures=False).read_text())
     assert ("entropy", 0) in page.plots
-    assert "There are no evaluation outcomes" in page.words
+    assert "No accuracy was recorded" in page.words
     assert not (tmp_path / "table.csv").exists()
+
+
+def test_a_sweep_with_logged_scores_alone_has_its_table_with_intervals_over_seeds(smoke, tmp_path):
+    bare = [replace(run, folder=None) for run in smoke]
+    page = Page(report.write("bare", bare, tmp_path, figures=False).read_text())
+    assert "as it was logged, 95 % intervals by Student's t over seeds" in page.words
+    assert "a log does not tell problems apart" in page.words
+    assert ("paired_differences", 0) in page.plots
+    assert ("outcome_map", 0) not in page.plots
+    assert "0 problems" not in page.words
+    few = [run for run in bare if run.get("seed") == 1]
+    page = Page(report.write("few", few, tmp_path, figures=False).read_text())
+    assert "below 3 seeds logged scores have no intervals" in page.words
+    assert not re.search(r"\bnan\b", page.words)
+    assert "nan" not in (tmp_path / "table.csv").read_text().lower()
+    assert "nan" not in (tmp_path / "table.tex").read_text().lower()
 
 
 def test_runs_that_logged_nothing_are_no_crash(smoke, tmp_path):
@@ -297,7 +333,7 @@ def test_the_verb_reads_w_and_b_files_and_writes_where_it_is_told(smoke_root, tm
     path = tmp_path / "reports" / "smoke" / "index.html"
     assert capsys.readouterr().out.strip() == "reports/smoke/index.html"
     words = Page(path.read_text()).words
-    assert "Change against QAE K=0.4" in words
+    assert "Relative change against QAE K=0.4" in words
     assert "curves from local" in words
     assert "offline-run-" in words
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,28 @@ def test_hover_names_arm_and_value(page):
     assert "mean (GRPO)" in text
     assert "QAE K=0.4" in text
     assert re.search(r"0\.\d", text)
+    assert text.startswith("training step ")
+    box = plot.locator(".hoverlayer .legend .bg").first  # behind the words, over the lines
+    opaque = box.evaluate("e => [getComputedStyle(e).fill, getComputedStyle(e).fillOpacity]")
+    assert opaque == ["rgb(255, 255, 255)", "0.95"]
+
+
+def test_a_success_rate_s_axis_follows_its_values_up_to_one_hundred(page):
+    low, high = page.evaluate(
+        """() => document.querySelector('.plot[data-chart="pass_at_k"][data-panel="1"]')._fullLayout.yaxis.range"""
+    )
+    assert low > 20
+    assert high <= 100
+
+
+def test_long_names_do_not_widen_a_narrow_page(page, smoke, tmp_path):
+    long = [replace(run, config={}, label=f"logs_of_a_very_long_experiment_name_that_never_breaks_{run.id}",
+                    folder=None, notes=("lost",)) for run in smoke]  # fmt: skip
+    path = report.write("long", long, tmp_path, figures=False)
+    narrow = page.context.browser.new_page(viewport={"width": 400, "height": 900})
+    narrow.goto(path.as_uri())
+    assert narrow.evaluate("document.documentElement.scrollWidth") == 400
+    narrow.close()
 
 
 def test_an_arm_is_hidden_in_every_figure_and_comes_back(page):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from analysis import arms, published, results, tables
 from analysis import study as studies
@@ -71,15 +72,96 @@ def test_an_unfinished_run_does_not_pull_the_others_back(smoke, tmp_path):
     assert any("no evaluation at step 40" in note for note in found.notes)
 
 
+def test_scores_of_an_early_step_say_who_stopped_there(smoke, tmp_path):
+    target = tmp_path / "short" / "outcomes" / "eval"
+    target.mkdir(parents=True)
+    source = smoke[0].folder / "outcomes" / "eval" / "step_000010.parquet"
+    (target / source.name).write_bytes(source.read_bytes())
+    runs = [replace(run, state="unknown") for run in (replace(smoke[0], folder=tmp_path / "short"), *smoke[1:])]
+    found = results.final(studies.of(runs), resamples=50)
+    assert found.step == 10
+    assert "scores are of step 10" in found.notes[-1]
+    assert f"({smoke[0].id}) ends at 10" in found.notes[-1]
+
+
+def unscored(runs):
+    """Neither outcome files nor logged scores."""
+    return [
+        replace(r, folder=None, history=r.history[[c for c in r.history if not c.startswith("eval/")]]) for r in runs
+    ]
+
+
 def test_no_outcomes_are_named(smoke):
     with pytest.raises(HarnessError, match="none of 9 runs has evaluation outcomes"):
-        results.final(studies.of([replace(run, folder=None) for run in smoke]))
+        results.final(studies.of(unscored(smoke)))
 
 
-def test_an_unknown_baseline_falls_back_and_says_so(study):
-    found = results.final(study, "rloo", resamples=50)
+def test_an_unknown_baseline_is_an_error_that_names_the_nearest(study):
+    with pytest.raises(HarnessError, match="'QAE K=0.41': no such arm; did you mean QAE K=0.4"):
+        results.final(study, "QAE K=0.41", resamples=50)
+    assert results.attempt(study, "mean") is not None
+
+
+def test_a_study_without_a_mean_baseline_is_compared_with_its_first_arm_and_says_so(smoke):
+    found = results.final(studies.of([run for run in smoke if run.get("baseline.name") == "qae"]), resamples=50)
     assert found.against is found.arms[0]
-    assert "no arm 'rloo'" in found.notes[0]
+    assert found.notes[0].startswith("no arm 'mean': compared with QAE K=0.")
+
+
+def test_a_baseline_that_was_not_evaluated_is_named_as_such(smoke):
+    cut = [replace(run, folder=None) if run.get("baseline.name") == "mean" else run for run in smoke]
+    found = results.final(studies.of(cut), resamples=50)
+    assert any(note.startswith("mean (GRPO)") and "was not evaluated at step 40" in note for note in found.notes)
+
+
+def test_nothing_evaluated_is_no_table(smoke):
+    assert results.attempt(studies.of(unscored(smoke))) is None
+
+
+def test_logged_scores_have_students_interval_over_seeds(smoke, final):
+    found = results.final(studies.of([replace(run, folder=None) for run in smoke]))
+    assert (found.logged, found.step, found.benchmarks, found.ks) == (True, final.step, final.benchmarks, final.ks)
+    base, arm = found.arms[:2]
+    cell = found.cell(arm, found.primary, 1)
+    x, y = (np.array(found.cell(a, found.primary, 1).by_seed) for a in (arm, base))
+    assert x == pytest.approx(final.cell(final.arms[1], final.primary, 1).by_seed)
+    assert cell.interval.high - x.mean() == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(x))
+    assert cell.difference.p == pytest.approx(stats.ttest_ind(x, y, equal_var=False).pvalue)
+    welch = stats.ttest_ind(x, y, equal_var=False).confidence_interval()
+    assert [cell.difference.interval.low, cell.difference.interval.high] == pytest.approx([*welch])
+
+
+def test_verls_own_validation_is_pass_at_one_and_its_best_is_not_pass_at_k(smoke):
+    def renamed(run):
+        names = {"eval/add_easy/pass@1": "val-core/easy/acc/mean@8",
+                 "eval/add_hard/pass@1": "val-aux/hard/acc/mean@8",
+                 "eval/add_easy/pass@16": "val-core/easy/acc/best@16/mean"}  # fmt: skip
+        kept = run.history[["step", *names]].rename(columns=names)
+        return replace(run, folder=None, history=kept)
+
+    study = studies.of([renamed(run) for run in smoke])
+    found = results.final(study)
+    assert (study.benchmarks, found.ks) == (("easy", "hard"), (1,))
+    easy, hard, both = (found.cell(found.arms[0], name, 1).interval.estimate for name in found.benchmarks)
+    assert both == pytest.approx((easy + hard) / 2)
+    assert study.pass_curves(study.arms[0], 16) is None
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_repeated_runs_of_one_seed_are_one_seed(smoke, folder):
+    """Three copies of seed 1 must not become three seeds, from which claims may follow."""
+    one = [run if folder else replace(run, folder=None) for run in smoke if run.get("seed") == 1]
+    study = studies.of([replace(run, id=f"{run.id}{i}") for run in one for i in range(3)])
+    found = results.final(study, resamples=50)
+    assert [arm.seeds for arm in found.arms] == [1, 1, 1]
+    assert len(found.cell(found.arms[1], found.primary, 1).by_seed) == 1
+    difference = found.cell(found.arms[1], found.primary, 1).difference
+    assert not difference.method_level
+    assert not study.curves(study.arms[0], "actor/entropy").has_band
+    assert not study.pass_curves(study.arms[0], 1).has_band
+    from analysis.report.cautions import cautions
+
+    assert any("several runs of one seed (3 of seed 1)" in line for line in cautions(study, found))
 
 
 def paper_arm(smoke, **changes):
@@ -140,6 +222,25 @@ def test_markdown_and_latex_and_html_have_a_row_an_arm(final):
     assert tables.render(content, "html").count("<tr>") == 2 + 3
     with pytest.raises(HarnessError, match="valid: csv, html, md, tex"):
         tables.render(content, "docx")
+
+
+def test_an_interval_without_width_is_explained(study):
+    solved = {run: replace(tally, correct=tally.n) for run, tally in study.tallies.items()}
+    content = tables.table(results.final(replace(study, tallies=solved), resamples=50))
+    assert "An interval without width" in content.caption
+    assert "+0.0 %" in tables.render(content, "md")
+    wide = tuple(tuple(replace(entry, low=1.0, high=2.0) for entry in row) for row in content.rows)
+    assert "An interval without width" not in replace(content, rows=wide).caption
+
+
+def test_a_fall_has_a_minus_in_latex_and_zero_has_no_sign_of_its_own(final):
+    content = tables.table(final)
+    fallen = replace(content.rows[1][0], relative=-3.14, points=(-1.0, -2.0, 0.0))
+    still = replace(fallen, relative=-0.04)
+    content = replace(content, rows=(content.rows[0], (fallen, still, *content.rows[1][2:]), *content.rows[2:]))
+    assert r"{\scriptsize $-$3.1 \%}" in tables.render(content, "tex")
+    assert "(+0.0 %)" in tables.render(content, "md")
+    assert "-0.0" not in tables.render(content, "md")
 
 
 def test_special_characters_are_escaped(final):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from analysis import study as studies
 from analysis import sweeps
 from harness.errors import HarnessError
+from tests.support import wandb_log as log
 from tests.support.shared import SHARED, needs
 from tests.support.synthetic import Arm, Size, write_run, write_sweep
 
@@ -54,8 +56,35 @@ def test_logs_of_other_people_are_a_sweep_too():
 
 
 def test_an_unknown_sweep_names_the_nearest(smoke_root):
-    with pytest.raises(HarnessError, match="did you mean smoke"):
+    with pytest.raises(HarnessError, match="no sweep 'smoky'; did you mean smoke"):
         sweeps.load("smoky", f"local:{smoke_root}")
+
+
+@needs("wandb_runs")
+def test_w_and_b_folders_that_the_harness_did_not_write_are_a_sweep_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    found = sweeps.load("theirs", f"local:{SHARED / 'wandb_runs/0.31.0'}")
+    assert (found.sweep, sorted(run.id for run in found.runs)) == ("theirs", ["fx31mean", "fx31qae"])
+    assert len(sweeps.load("theirs", f"local:{SHARED / 'wandb_runs'}", "baseline.K=0.4").runs) == 8
+
+
+def test_runs_of_the_sweep_s_w_and_b_group_are_preferred(tmp_path):
+    for name, group in (("a", "one"), ("b", "two")):
+        start = log.run(name, 1, {"seed": 1}, name=name, group=group)
+        log.write(tmp_path, name, [start, *log.rows(1, 3, loss=float), log.leave()])
+    assert [run.id for run in sweeps.load("two", f"local:{tmp_path}").runs] == ["b"]
+    assert [run.id for run in sweeps.load("other", f"local:{tmp_path}").runs] == ["a", "b"]
+
+
+def test_what_to_compare_with_is_asked_for_stated_or_mean(smoke_root):
+    found = sweeps.load("smoke", f"harness:{smoke_root}")
+    assert (found.baseline(), found.baseline("K=0.4")) == ("mean", "K=0.4")
+    with pytest.raises(HarnessError, match="against 'maen': no such arm; did you mean mean"):
+        found.baseline("maen")
+    stated = replace(found, against="QAE K=0.4")
+    assert stated.baseline() == "QAE K=0.4"
+    left = replace(stated, runs=tuple(run for run in found.runs if run.get("baseline.name") == "mean"))
+    assert left.baseline() == "mean"  # a filter took the arm that the file names
 
 
 WRITE = """

@@ -31,6 +31,9 @@ def run(capsys, *arguments):
         (["plan", "--watch"], "unrecognized arguments: --watch"),
         (["why", "1", "2"], "run '1': none in"),
         (["status", "never"], "'never' is no applied sweep"),
+        (["status", "smoke"], "sweep 'smoke' was never applied here: start it with `harness sweep smoke`"),
+        (["logs", "smoke", "--folow"], "harness logs: unrecognized arguments: --folow; see `harness logs --help`"),
+        (["why", "1"], "harness why: the following arguments are required: OTHER"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path, arguments, message):
