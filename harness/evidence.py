@@ -158,6 +158,9 @@ def tail(path: Path, size: int = 1 << 18) -> str:
         return ""
 
 
+_SCRIPT = re.compile(r"^\S*slurm_script: line \d+: ")
+
+
 def last_words(logs: Iterable[Path]) -> str:
     """The line that says most at the end of logs, the oldest of which comes first; '' where they are empty."""
     told = ""
@@ -165,4 +168,4 @@ def last_words(logs: Iterable[Path]) -> str:
         lines = [line.strip() for line in tail(path, 1 << 14).splitlines() if line.strip()]
         named = [line for line in lines if re.search(r"rror|denied|[Nn]o such|not found|oom", line)]
         told = (named or lines or [told])[-1]
-    return told[:400]
+    return _SCRIPT.sub("", told)[:400]

@@ -21,7 +21,7 @@ REFRESH_SECONDS = 10.0
 _MOST_REASONS = 25
 _FEW = 4
 """More runs of one reason are one line."""
-_JOB = re.compile(r"^job [\d_]+:? ")
+_NUMBERS = re.compile(r"[\d_]+")
 _STUCK = {
     r"held": "`scontrol release {job}` lets it go",
     r"PartitionTimeLimit|WallDuration|MaxWall": (
@@ -103,13 +103,14 @@ def _stuck(r: Row) -> str:
 
 
 def _together(told: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """One line for many runs of one reason; the job's number makes no difference."""
+    """One line, the first, for many runs of one reason; numbers of jobs and steps make no difference."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for who, why in told:
-        groups.setdefault(_JOB.sub("", why), []).append((who, why))
+        groups.setdefault(_NUMBERS.sub("", why), []).append((who, why))
     lines: list[tuple[str, str]] = []
-    for why, group in groups.items():
-        lines += group if len(group) <= _FEW else [(f"{len(group)} runs such as {group[0][0].partition(' ')[0]}", why)]
+    for group in groups.values():
+        who, why = group[0]
+        lines += group if len(group) <= _FEW else [(f"{len(group)} runs such as {who.partition(' ')[0]}", why)]
     return lines
 
 

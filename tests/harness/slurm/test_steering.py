@@ -177,10 +177,10 @@ def test_a_job_that_squeue_hides_and_accounting_knows_is_unknown(lab, slurm, que
 def test_a_job_that_left_no_record_is_told_in_its_last_words(lab, slurm, queued):
     key = submission.current(lab.runs / queued[0]).submission
     log = submission.folder(lab.runs, key) / "logs" / "1000_0.batch.log"
-    log.write_text("slurm_script: line 25: cd: /x/_snapshots/1: No such file or directory\nbye\n")
+    log.write_text("/spool/slurm_script: line 25: cd: /x/_snapshots/1: No such file or directory\nbye\n")
     slurm.leave_queue("1000_0", "FAILED", exit="2:0")
     assert lab.plan()[0].reason == (
-        "failed: job 1000_0 ended as FAILED 2:0 without a record (slurm_script: line 25: cd: /x/_snapshots/1: "
+        "failed: job 1000_0 ended as FAILED 2:0 without a record (cd: /x/_snapshots/1: "
         f"No such file or directory); see {log.parent}"
     )
 
@@ -211,7 +211,7 @@ def test_many_runs_of_one_reason_are_one_line(lab, slurm, capsys):
     assert cli.main(["status", "study"]) == 0
     *_, table, last = capsys.readouterr().out.splitlines()
     assert table.startswith(lab.plan()[5].id)
-    assert last.startswith(f"6 runs such as {lab.plan()[0].id}: squeue: Unable to contact slurm controller")
+    assert last.startswith(f"6 runs such as {lab.plan()[0].id}: job 1000_0: squeue: Unable to contact slurm controller")
 
 
 def test_logs_of_a_run_and_of_the_job_before_it(lab, slurm, queued, capsys):

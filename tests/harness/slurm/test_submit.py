@@ -192,6 +192,26 @@ def test_what_waits_beyond_a_limit_is_submitted_when_the_sweep_is_applied_again(
     assert backlog.waiting(lab.runs) == set()
 
 
+def test_jobs_that_end_before_our_first_word_stop_the_rest_of_their_sweep(lab, slurm, monkeypatch):
+    from harness.slurm.after import after
+
+    lab.sweep(STUDY.replace("seeds: [1]", "seeds: [1, 2]"))
+    lab.apply()
+    runs = ids(lab)
+    monkeypatch.setenv("HARNESS_SUBMISSION", "another")  # the job was superseded: its end says nothing
+    after(lab.runs / runs[0])
+    monkeypatch.setenv("HARNESS_SUBMISSION", submission.current(lab.runs / runs[0]).submission)
+    for index in range(3):
+        assert {job["state"] for job in slurm.jobs.values()} <= {"PENDING", "FAILED", "RUNNING"}
+        slurm.set(f"1000_{index}", "RUNNING", node="node1")
+        after(lab.runs / runs[index])
+        slurm.set(f"1000_{index}", "FAILED", exit="2:0")
+    assert [slurm.jobs[f"1000_{i}"]["state"] for i in range(6)] == ["FAILED"] * 3 + ["CANCELLED"] * 3
+    assert lab.plan()[5].reason.startswith("withheld: the first 3 runs of the sweep failed before the harness said a")
+    text = Path(script(slurm)).read_text()
+    assert text.count("-m harness.slurm.after") == 2  # the second time with the Python that submitted
+
+
 def test_where_no_job_can_submit_what_waits_that_is_said(lab, enforced, capsys):
     enforced.wish(qos="few|1||\n")  # the job that ends still counts
     lab.sweep(STUDY)
