@@ -185,7 +185,9 @@ class Store:
         lost = last.get("outcome") == "lost" and last.get("cause") not in ("cancelled", "preempted", "time limit")
         if last.get("outcome") == "failed" or lost:  # lost: killed, and its end was told by SLURM afterwards
             return RunState(run, "failed", step, total, len(attempts), f"{last.get('reason', 'unknown')}; {goes_on}")
-        why = "stopped" if last.get("outcome") == "stopped" else "interrupted"
+        why, cause = "stopped" if last.get("outcome") == "stopped" else "interrupted", last.get("cause")
+        if cause:
+            why = "cancelled" if cause == "cancelled" else f"{why} ({cause})"
         return RunState(run, "stopped", step, total, len(attempts), f"{why} at step {step} of {total}, {goes_on}")
 
     @staticmethod

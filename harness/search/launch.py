@@ -148,7 +148,8 @@ class Slurm:
         found = {}
         for run, seen in live.overview(self._store, list(runs)).items():
             state, handed = seen.state, seen.handed
-            if state.kind == "unknown" and handed is not None and time.time() - handed.record.time > LOST_SECONDS:
+            late = handed is not None and time.time() - handed.record.time > LOST_SECONDS
+            if state.kind == "unknown" and late and not seen.silent:
                 state = RunState(run, "lost", state.step, state.total, state.attempts, state.reason)
             found[run] = state
         return found
