@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis import tally
-from analysis.arms import Arm, pick
+from analysis.arms import Against, Arm, counterpart, meant
 from analysis.bootstrap import RESAMPLES, Interval, resample
 from analysis.multiple import holm
 from analysis.paired import Difference, difference
@@ -54,13 +54,25 @@ class Results:
     arms: tuple[Arm, ...]
     """Arms with at least one run evaluated there; their runs are those evaluated."""
     against: Arm | None
-    """The baseline arm; None where the study has only one arm."""
+    """The baseline arm, the first where there are several; None where the study has only one arm."""
     benchmarks: tuple[str, ...]
     """Columns: every benchmark, then `ALL` where there are several."""
     ks: tuple[int, ...]
     cells: Mapping[tuple[str, str, int], Cell]
     """By (arm key, benchmark, k)."""
     notes: tuple[str, ...] = ()
+    bases: Mapping[str, Arm] = field(default_factory=dict)
+    """The baseline arm that an arm is compared with, by its key; a baseline arm itself is not there."""
+
+    def base(self, arm: Arm) -> Arm | None:
+        """What an arm is compared with; None for a baseline arm."""
+        return self.bases.get(arm.key)
+
+    @property
+    def base_name(self) -> str:
+        """What all comparisons are with, in words."""
+        names = list(dict.fromkeys(arm.short for arm in self.bases.values()))
+        return names[0] if len(names) == 1 else "the baseline of the same setting"
 
     @property
     def primary(self) -> str:
@@ -72,25 +84,27 @@ class Results:
         return self.cells[arm.key, benchmark, k]
 
 
-def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) -> Results:
+def final(study: Study, against: Against = "mean", *, resamples: int = RESAMPLES) -> Results:
     """Scores every arm at the last evaluation that all finished runs share.
 
     Two Holm families: the comparisons on all benchmarks together, which the words are about, and those on
     single benchmarks.
 
     Args:
-        against: the arm to compare with, by baseline name or label; where the study has no such arm, its
-        first.
+        against: the arm to compare with; where there are several of that baseline, each arm is compared with the one
+        of its own setting (`arms.counterpart`); where there is none, with the first arm of the study.
 
     Raises:
         HarnessError: no outcome files, or no evaluation that the runs share.
     """
     step, kept, notes = _last_shared(study)
     arms = tuple(replace(arm, runs=runs) for arm in study.arms if (runs := tuple(r for r in arm.runs if r.id in kept)))
-    base = pick(arms, against)
-    if base is None:
+    candidates = meant(arms, against)
+    if not candidates:
         notes += [f"no arm {against!r}: compared with {arms[0].label} instead"]
-        base = arms[0]
+    if not candidates or len(candidates) == len(arms):
+        candidates = [arms[0]]
+    bases = {arm.key: counterpart(arm, candidates) for arm in arms if arm not in candidates}
     evaluated = [[study.tallies[run.id].at(step) for run in arm.runs] for arm in arms]
     names = sorted({name for arm in evaluated for evaluation in arm for name, _ in evaluation.problems})
     benchmarks = (*names, ALL) if len(names) > 1 else tuple(names)
@@ -104,14 +118,14 @@ def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) ->
             draws = resample(scores.values, rng, resamples=resamples, strata=scores.strata)
             for i, arm in enumerate(arms):
                 other = None
-                if arm is not base:
-                    other = difference(draws, scores.values, i, arms.index(base), strata=scores.strata)
+                if arm.key in bases:
+                    other = difference(draws, scores.values, i, arms.index(bases[arm.key]), strata=scores.strata)
                 seeds = tuple(float(mean) for mean in scores.by_seed(i))
                 cells[arm.key, benchmark, k] = Cell(_within(draws.interval(i)), seeds, other)
     single = len(arms) == 1
     return Results(
-        step=step, arms=arms, against=None if single else base, benchmarks=benchmarks, ks=study.ks,
-        cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes),
+        step=step, arms=arms, against=None if single else candidates[0], benchmarks=benchmarks, ks=study.ks,
+        cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes), bases=bases,
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def accuracy(results: Results, k: int) -> list[str]:
         listed = _listed([f"{arm.short} {_points(cell)}" for arm, cell in even])
         who = listed if len(even) <= MOST else f"{len(even)} of {len(compared)} arms"
         lines.append(
-            f"No difference in pass@{k} from {results.against.short} is shown for {who}: the intervals or the adjusted"
+            f"No difference in pass@{k} from {results.base_name} is shown for {who}: the intervals or the adjusted"
             " p-values do not exclude zero."
         )
     return lines
@@ -113,7 +113,7 @@ def entropy(study: Study, health: Mapping[str, Health]) -> list[str]:
 
 
 def _claim(arm: Arm, results: Results, k: int, cell: Cell) -> str:
-    base = results.against
+    base = results.base(arm)
     if cell.difference is None or base is None:
         return ""
     d = cell.difference.interval

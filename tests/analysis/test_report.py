@@ -192,9 +192,10 @@ def test_no_shown_difference_is_said_as_such(smoke):
 
 def test_many_arms_are_counted_instead_of_listed(smoke):
     chosen = [run for run in smoke if run.get("seed") == 1]
+    baselines = [{"name": "mean"}, *({"name": "qae", "K": i / 100, "mask": "both"} for i in range(1, 24))]
     runs = [
-        replace(chosen[i % 3], id=f"r{i}", config={**chosen[i % 3].config, "data": {"name": f"set {i}"}})
-        for i in range(24)
+        replace(chosen[i % 3], id=f"r{i}", config={**chosen[i % 3].config, "baseline": baseline})
+        for i, baseline in enumerate(baselines)
     ]
     final = results.final(studies.of(runs), resamples=50)
     shown = {(arm.key, final.primary, 1): cell(0.01, 0.05 + i / 100, 0.01) for i, arm in enumerate(final.arms[1:11])}
