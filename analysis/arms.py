@@ -33,7 +33,7 @@ _INCIDENTAL = re.compile(
 _BASELINES = {"mean": "mean (GRPO)", "qae": "QAE", "rloo": "RLOO", "mean_no_std": "mean, no std"}
 _MASKS = {"positive": "POS-MASK", "negative": "NEG-MASK"}
 _ABSENT = "not set"
-_NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?$")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)")
 Against = str | Mapping[str, Any]
 """Which arm to compare with: a baseline's name, an arm's label or words of it, or config keys with their values."""
 _OF_THE_BASELINE = re.compile(r"^baseline\.|(^|\.)algorithm\.(adv_estimator$|qae\.|norm_adv_by_std_in_grpo$)")
@@ -96,8 +96,10 @@ def group(runs: Iterable[Run], by: str | Sequence[str] | None = None) -> tuple[A
     for run in selected:
         setting = tuple(_text(lookup(run.config, key, _ABSENT)) for key in keys)
         members.setdefault(setting if run.config else (*setting, run.label), []).append(run)
-    ordered = sorted(members.items(), key=lambda item: _order(item[1][0], item[0]))
-    names = _names([(setting, found[0]) for setting, found in ordered], keys, by is not None)
+    found_names = _names([(setting, found[0]) for setting, found in members.items()], keys, by is not None)
+    named = zip(members.items(), found_names, strict=True)
+    ranked = sorted(named, key=lambda pair: _order(pair[0][1][0], pair[1][2], pair[0][0]))
+    ordered, names = [item for item, _ in ranked], [name for _, name in ranked]
     styles = palette.assign([_identity(found[0], setting, by is not None) for setting, found in ordered])
     return tuple(
         Arm(
@@ -292,19 +294,24 @@ def _identity(run: Run, setting: tuple[str, ...], chosen: bool) -> palette.Ident
     return (str(name), None if K is None else _text(K), None if K is None else str(mask or "both"))
 
 
-def _order(run: Run, setting: tuple[str, ...]) -> tuple[Any, ...]:
+def _order(run: Run, said: str, setting: tuple[str, ...]) -> tuple[Any, ...]:
     K = run.get("baseline.K", None)
     mask = str(run.get("baseline.mask", None) or "both")
     name = str(run.get("baseline.name", None) or "~")
-    numbered = tuple((0, float(v), "") if _NUMBER.match(v) else (1, 0.0, v) for v in setting)  # 4 comes before 16
     return (
         str(run.get("model.name", "")),
         name != "mean",
         name,
         float(K) if K is not None else -1.0,
         mask,
-        numbered,
+        _numbered(said),
+        tuple(map(_numbered, setting)),
     )
+
+
+def _numbered(text: str) -> list[tuple[int, float, str]]:
+    """For sorting: group_size=4 before group_size=16."""
+    return [(0, float(part), "") if _NUMBER.fullmatch(part) else (1, 0.0, part) for part in _NUMBER.split(text)]
 
 
 def _text(value: Any) -> str:
