@@ -15,6 +15,8 @@ from analysis.tally import ALL
 from harness.errors import HarnessError
 
 _INTERVALS = "95 % intervals: bootstrap over seeds and problems; below three seeds over problems only"
+_LONG = 44
+"""Characters of a row's label that leave no room for two panels side by side."""
 _KNOBS = ("recipe.clip_high", "verl.actor_rollout_ref.actor.clip_ratio_high")
 
 
@@ -129,8 +131,10 @@ def paired_differences(results: Results) -> Chart:
             Panel(x=Axis(label=f"difference in pass@{k} (points)"), y=Axis(label=""), horizontal=True, dots=True,
                   marks=(Rule(value=0.0, vertical=True), *bars), title=f"pass@{k}")
         )  # fmt: skip
+    longest = max(len(mark.at) for panel in panels for mark in panel.marks if isinstance(mark, Bar))
     return Chart(
-        key="paired_differences", title=f"Differences from {results.base_name}", panels=tuple(panels), columns=2,
+        key="paired_differences", title=f"Differences from {results.base_name}", panels=tuple(panels),
+        columns=1 if longest > _LONG else 2,
         caption=f"Same problems for both arms, evaluation at step {results.step}. {_INTERVALS}.",
     )  # fmt: skip
 

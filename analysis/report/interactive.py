@@ -223,7 +223,7 @@ def _layout(panel: Panel) -> dict[str, Any]:
         layout["yaxis"] |= {"categoryorder": "array", "categoryarray": rows} if rows else {}
         layout["yaxis"].pop("range", None)
     if any(isinstance(mark, Bar) for mark in panel.marks) and not panel.horizontal:
-        layout["xaxis"] |= {"automargin": True, "showgrid": False}
+        layout["xaxis"] |= {"automargin": True, "showgrid": False, "type": "category"}  # else "4" and "16" are numbers
     if heat:
         layout["xaxis"] |= {"showticklabels": False, "showgrid": False, "ticks": ""}
     for mark in panel.marks:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
+import tomllib
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from harness import sweep
 from harness.compose import project_folder
@@ -38,3 +41,22 @@ def test_the_hours_of_every_study_are_its_files():
     assert {name: float(hours.replace(",", "")) for name, hours in rows.items()} == {
         name: hours for name, hours in stated.items() if hours is not None
     }
+
+
+def test_an_installation_into_a_verl_environment_cannot_move_torch():
+    """No requirement of the package, nor any of theirs, leads to what a verl environment has pinned."""
+    project = tomllib.loads((project_folder() / "pyproject.toml").read_text())["project"]
+    left = [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"]["score"]]
+    seen: set[str] = set()
+    while left:
+        needed = left.pop()
+        name = canonicalize_name(needed.name)
+        if name in seen:
+            continue
+        seen.add(name)
+        for text in importlib.metadata.requires(name) or ():
+            below = Requirement(text)
+            if below.marker is None or any(below.marker.evaluate({"extra": extra}) for extra in ("", *needed.extras)):
+                left.append(below)
+    assert {"hydra-core", "sympy", "pyarrow"} <= seen, "the walk gets somewhere"
+    assert seen & {"torch", "verl", "vllm", "transformers", "ray", "tensordict", "flash-attn", "triton"} == set()
