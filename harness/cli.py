@@ -27,20 +27,15 @@ def _asked(arguments: argparse.Namespace) -> tuple[str, list[str]]:
     return arguments.sweep, arguments.overrides
 
 
-def _is_study(name: str) -> bool:
-    from harness import sweep
-
-    return (sweep.folder() / "search" / f"{name.removeprefix('search/')}.yaml").is_file()
-
-
 def _plan(arguments: argparse.Namespace) -> int:
     from harness import estimates, report_text
     from harness.compose import project_folder
     from harness.plan import plan, summary
+    from harness.search import study
     from harness.store import Store
     from harness.sweep import load
 
-    if _is_study(arguments.sweep):
+    if study.exists(arguments.sweep):
         from harness.search.command import plan as plan_study
 
         print(plan_study(arguments.sweep, arguments.overrides))

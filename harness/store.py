@@ -190,7 +190,9 @@ class Store:
 
     @staticmethod
     def _holds_data(folder: Path) -> bool:
-        return folder.is_dir() and any(p.name not in (".lock", "events.jsonl") for p in folder.iterdir())
+        # What a writer that was killed while it froze the run has left is none: the run is frozen anew.
+        frozen = ("events.jsonl", "uncommitted.diff")
+        return folder.is_dir() and any(not p.name.startswith(".") and p.name not in frozen for p in folder.iterdir())
 
     def checkpoint(self, run: str) -> int:
         """Step of the last complete checkpoint, 0 without one (verl's tracker file is written after the shards)."""
@@ -277,6 +279,10 @@ def ids_of(store: Store, sweep: str) -> Sequence[str]:
         content = files.read_json(path)
     except FileNotFoundError:
         applied = [p.stem.replace("--", "/") for p in path.parent.glob("*.json")] if path.parent.is_dir() else []
+        if f"search/{sweep}" in applied:
+            raise HarnessError(
+                f"{sweep} is a study, no sweep: `python -m analysis search {sweep}` writes its page"
+            ) from None
         hint = nearest(sweep, applied) or "none was applied yet"
         raise HarnessError(
             f"sweep {sweep!r} was never applied here ({hint}): run `harness sweep {sweep}` first"

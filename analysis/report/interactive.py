@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.chart import Axis, Bar, Chart, Curve, Heat, Layer, Panel, Rule, title_lines
+from analysis.chart import Axis, Bar, Chart, Curve, Dots, Heat, Layer, Panel, Rule, title_lines
 from analysis.palette import GRID, INK, MUTED
 
 MAX_POINTS = 50_000
@@ -36,7 +36,7 @@ def legend(chart: Chart) -> list[tuple[str, str, str]]:
     seen: dict[str, tuple[str, str, str]] = {}
     for panel in chart.panels:
         for mark in panel.marks:
-            if isinstance(mark, (Curve, Layer, Bar)) and mark.name not in seen:
+            if isinstance(mark, (Curve, Layer, Bar, Dots)) and mark.name not in seen:
                 seen[mark.name] = (mark.name, mark.color, mark.dash if isinstance(mark, Curve) else "fill")
     return list(seen.values())
 
@@ -71,6 +71,8 @@ def _traces(panel: Panel) -> list[dict[str, Any]]:
             traces += _curve(mark, every)
         elif isinstance(mark, Layer):
             traces.append(_layer(mark, every))
+        elif isinstance(mark, Dots):
+            traces.append(_dots(mark))
         elif isinstance(mark, Heat):
             traces.append(_heat(mark))
     bars = [mark for mark in panel.marks if isinstance(mark, Bar)]
@@ -141,7 +143,7 @@ def _bars(bars: Sequence[Bar], panel: Panel) -> dict[str, Any]:
     values, name = [bar.value for bar in bars], _safe(bars[0].name)
     trace: dict[str, Any] = {
         "type": "scatter" if panel.dots else "bar",
-        across: [_safe(bar.at).replace("\n", "<br>") for bar in bars],
+        across: [_label(bar.at) for bar in bars],
         along: values,
         "name": bars[0].name,
         "showlegend": False,
@@ -167,6 +169,37 @@ def _bars(bars: Sequence[Bar], panel: Panel) -> dict[str, Any]:
     return trace
 
 
+def _dots(mark: Dots) -> dict[str, Any]:
+    size = 6 if mark.small else 11
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": packed(mark.x),
+        "y": packed(mark.y),
+        "name": mark.name,
+        "showlegend": False,
+        "marker": {
+            "symbol": "circle-open" if mark.hollow else "circle",
+            "size": size,
+            "color": mark.color,
+            "line": {"width": 2 if mark.hollow else 0},
+        },
+        "customdata": [_safe(text) for text in mark.texts],
+        "hovertemplate": f"%{{y:.4g}} %{{customdata}}<extra>{_safe(mark.name)}</extra>",
+    }
+    if mark.low is not None and mark.high is not None:
+        trace["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "color": mark.color,
+            "thickness": 1.6,
+            "width": 4,
+            "array": packed(mark.high - mark.y),
+            "arrayminus": packed(mark.y - mark.low),
+        }
+    return trace
+
+
 def _heat(mark: Heat) -> dict[str, Any]:
     return {
         "type": "heatmap",
@@ -185,6 +218,7 @@ def _heat(mark: Heat) -> dict[str, Any]:
 
 def _layout(panel: Panel) -> dict[str, Any]:
     lines = sum(isinstance(mark, Curve) for mark in panel.marks)
+    dots = any(isinstance(mark, Dots) for mark in panel.marks)
     heat = any(isinstance(mark, Heat) for mark in panel.marks)
     titles = title_lines(panel.title, 44)
     title = "<br>".join(map(_safe, titles))
@@ -204,7 +238,7 @@ def _layout(panel: Panel) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "inherit", "size": 12, "color": INK},
-        "hovermode": "x unified" if 0 < lines <= 16 else "closest",
+        "hovermode": "x unified" if 0 < lines <= 16 and not dots else "closest",
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#B4BDC7", "activecolor": INK},
         "hoverlabel": {"font": {"size": 11}, "namelength": -1},
         "xaxis": _axis(panel.x),
@@ -217,13 +251,17 @@ def _layout(panel: Panel) -> dict[str, Any]:
     if panel.horizontal or heat:
         # Every row has its label, in the order of the chart; plotly would group rows by trace and drop
         # labels.
-        rows = list(dict.fromkeys(_safe(mark.at) for mark in panel.marks if isinstance(mark, Bar)))
+        rows = list(dict.fromkeys(_label(mark.at) for mark in panel.marks if isinstance(mark, Bar)))
         layout["yaxis"] |= {"automargin": True, "autorange": "reversed", "showgrid": False}
         layout["yaxis"] |= {"type": "category", "dtick": 1}
         layout["yaxis"] |= {"categoryorder": "array", "categoryarray": rows} if rows else {}
         layout["yaxis"].pop("range", None)
     if any(isinstance(mark, Bar) for mark in panel.marks) and not panel.horizontal:
+        places = list(dict.fromkeys(_label(mark.at) for mark in panel.marks if isinstance(mark, Bar)))
         layout["xaxis"] |= {"automargin": True, "showgrid": False, "type": "category"}  # else "4" and "16" are numbers
+        layout["xaxis"] |= {"categoryorder": "array", "categoryarray": places}
+    if dots:
+        layout["xaxis"] |= {"automargin": True, "showgrid": False}
     if heat:
         layout["xaxis"] |= {"showticklabels": False, "showgrid": False, "ticks": ""}
     for mark in panel.marks:
@@ -271,13 +309,16 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "tickcolor": "#C5CBD3",
         "tickfont": {"size": 11, "color": MUTED},
         "type": "log" if axis.log else None,
+        "exponentformat": "e" if axis.log else None,
     }
     if axis.low is not None and axis.high is not None:
-        found["range"] = [axis.low, axis.high]
+        found["range"] = [float(np.log10(end)) for end in (axis.low, axis.high)] if axis.log else [axis.low, axis.high]
     elif axis.low is not None:
         found["rangemode"] = "tozero" if axis.low == 0 else "normal"
     if axis.ticks is not None:
         found |= {"tickmode": "array", "tickvals": list(axis.ticks)}
+        if axis.names is not None:
+            found["ticktext"] = ["<br>".join(map(_safe, name.split("\n"))) for name in axis.names]
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -289,6 +330,10 @@ def _finite_runs(finite: NDArray[np.bool_]) -> list[slice]:
 def _tint(color: str, alpha: float) -> str:
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
+
+
+def _label(place: str) -> str:
+    return _safe(place).replace("\n", "<br>")
 
 
 def _safe(text: str) -> str:
