@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from harness import sweep
 from harness.compose import project_folder
 
+README = (project_folder() / "README.md").read_text()
 TEXT = (project_folder() / "docs" / "gpu.md").read_text()
 
 
@@ -35,11 +36,17 @@ def test_versions_are_the_pins_of_the_installed_verl():
         assert f"verl[vllm]=={installed}" in (project_folder() / "docs" / recipe).read_text()
 
 
-def test_the_hours_of_every_study_are_its_files():
-    rows = dict(re.findall(r"^\| (\w+) \|[^|]*\| \d+ \| ([\d,]+) \|$", TEXT, re.MULTILINE))
-    stated = {name: sweep.load(name).gpu_hours for name in sweep.names() if "/" not in name}
-    assert {name: float(hours.replace(",", "")) for name, hours in rows.items()} == {
-        name: hours for name, hours in stated.items() if hours is not None
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        (TEXT, r"^\| (\w+) \|[^|]*\| (\d+) \| ([\d,]+) \|$"),
+        (README, r"^\| `(\w+)` \|[^|]*\| (\d+) \|[^|]*\|[^|]*\| ([\d,]+) \|$"),
+    ],
+)
+def test_runs_and_hours_of_every_study_are_its_files(text, row):
+    stated = {name: sweep.load(name) for name in sweep.names() if "/" not in name}
+    assert {name: (int(runs), float(hours.replace(",", ""))) for name, runs, hours in re.findall(row, text, re.M)} == {
+        name: (len(study.points), study.gpu_hours) for name, study in stated.items() if study.gpu_hours is not None
     }
 
 
