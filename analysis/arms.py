@@ -38,6 +38,11 @@ _MASKS = {"positive": "POS-MASK", "negative": "NEG-MASK"}
 _ABSENT = "not set"
 BASELINE = "mean"
 """The arm to compare with where nobody names another; where there is none, the first arm."""
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)")
+Against = str | Mapping[str, Any]
+"""Which arm to compare with: a baseline's name, an arm's label or words of it, or config keys with their values."""
+_OF_THE_BASELINE = re.compile(r"^baseline\.|(^|\.)algorithm\.(adv_estimator$|qae\.|norm_adv_by_std_in_grpo$)")
+"""Keys by which two baselines differ within one setting."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +56,10 @@ class Arm:
     color: str
     dash: str
     runs: tuple[Run, ...]
+    name: str = ""
+    """The baseline with K and mask alone; "" where the runs do not say."""
+    setting: str = ""
+    """What else tells it from the other arms, such as `recipe=gspo`; "" where the name is enough."""
 
     @property
     def seeds(self) -> int:
@@ -66,8 +75,8 @@ class Arm:
 
     @property
     def short(self) -> str:
-        """The label without the model, for places where there is little room."""
-        return self.label.split(" · ")[0]
+        """The label without what all arms share, for places where there is little room."""
+        return " · ".join(part for part in (self.name, self.setting) if part) or self.label
 
     def is_baseline(self, name: str) -> bool:
         """Whether `name` means this arm: its label, the baseline's name, or the start of its label."""
@@ -93,35 +102,70 @@ def group(runs: Iterable[Run], by: str | Sequence[str] | None = None) -> tuple[A
         setting = tuple(_text(lookup(run.config, key, _ABSENT)) for key in keys)
         # A log without a config has at most the seed that its name tells: there the name is the setting.
         members.setdefault(setting if set(run.config) - {"seed"} else (*setting, run.label), []).append(run)
-    ordered = sorted(members.items(), key=lambda item: _order(item[1][0], item[0]))
-    names = _labels([(setting, found[0]) for setting, found in ordered], keys, by is not None)
+    found_names = _names([(setting, found[0]) for setting, found in members.items()], keys, by is not None)
+    named = zip(members.items(), found_names, strict=True)
+    ranked = sorted(named, key=lambda pair: _order(pair[0][1][0], pair[1][2], pair[0][0]))
+    ordered, names = [item for item, _ in ranked], [name for _, name in ranked]
     styles = palette.assign([_identity(found[0], setting, by is not None) for setting, found in ordered])
     return tuple(
         Arm(
             " ".join((*(f"{k}={v}" for k, v in zip(keys, setting, strict=False)), *setting[len(keys) :])),
-            name,
+            label,
             color,
             dash,
             tuple(sorted(found, key=lambda run: (str(run.get("seed", "")).zfill(9), run.id))),
+            name,
+            place,
         )
-        for (setting, found), name, (color, dash) in zip(ordered, names, styles, strict=True)
+        for (setting, found), (label, name, place), (color, dash) in zip(ordered, names, styles, strict=True)
     )
 
 
-def pick(arms: Sequence[Arm], name: str) -> Arm | None:
-    """The arm that `name` means: its label, the baseline's name, or the only label that contains it."""
+def pick(arms: Sequence[Arm], name: Against) -> Arm | None:
+    """The first arm that `name` means, see `meant`."""
+    found = meant(arms, name)
+    return found[0] if found else None
+
+
+def meant(arms: Sequence[Arm], name: Against) -> list[Arm]:
+    """The arms that `name` means: one by its label, all of a baseline, the only one whose label has all its words, or
+    those with its config values."""
+    if not isinstance(name, str):
+        return [
+            arm
+            for arm in arms
+            if all(_text(lookup(arm.runs[0].config, key, _ABSENT)) == _text(value) for key, value in name.items())
+        ]
     exact = [arm for arm in arms if arm.is_baseline(name)]
     if exact:
-        return exact[0]
-    close = [arm for arm in arms if name.lower() in arm.label.lower()]
-    return close[0] if len(close) == 1 else None
+        return exact
+    close = [arm for arm in arms if all(word in arm.label.lower() for word in name.lower().split())]
+    return close if len(close) == 1 else []
 
 
-def require(arms: Sequence[Arm], name: str) -> Arm:
+def counterpart(arm: Arm, others: Sequence[Arm]) -> Arm:
+    """Of several arms the one that differs from `arm` in its baseline alone; where none does, that which differs least.
+
+    QAE on top of Clip-Cov is held against Clip-Cov, not against the first mean baseline of the sweep.
+    """
+    mine = flat(arm.runs[0].config)
+
+    def differences(other: Arm) -> int:
+        theirs = flat(other.runs[0].config)
+        keys = {key for key in mine.keys() | theirs.keys() if decides(key) and not _OF_THE_BASELINE.search(key)}
+        return sum(_text(mine.get(key, _ABSENT)) != _text(theirs.get(key, _ABSENT)) for key in keys)
+
+    return min(others, key=differences)
+
+
+def require(arms: Sequence[Arm], name: Against) -> Arm:
     """As `pick`. Raises: HarnessError where `name` means no arm, with the nearest."""
     found = pick(arms, name)
     if found is None:
-        several = [arm.label for arm in arms if name.lower() in arm.label.lower()]
+        if not isinstance(name, str):
+            raise HarnessError(f"against {dict(name)}: no arm has these settings; name an arm by its label")
+        words = name.lower().split()
+        several = [arm.label for arm in arms if all(word in arm.label.lower() for word in words)]
         names = {str(arm.runs[0].get("baseline.name", None)) for arm in arms} - {"None"}
         known = names | {arm.short for arm in arms} | {arm.label for arm in arms}
         hint = f"it may be {' or '.join(several)}" if several else nearest(name, known)
@@ -210,35 +254,63 @@ def _keys(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     return keys
 
 
-def _labels(arms: Sequence[tuple[tuple[str, ...], Run]], keys: Sequence[str], chosen: bool) -> list[str]:
+_SAID = {
+    "baseline.name", "baseline.K", "baseline.mask", "baseline.interpolation",
+    "model.name", "model.parameters", "model.builtin",
+}  # fmt: skip
+_VAGUE = {"enable", "name", "len", "type", "mode"}
+
+
+def _names(
+    arms: Sequence[tuple[tuple[str, ...], Run]], keys: Sequence[str], chosen: bool
+) -> list[tuple[str, str, str]]:
+    """(label, name, setting) of every arm."""
     if chosen:
-        return [_by_label(keys, setting, run) for setting, run in arms]
-    labels = [
-        " · ".join(part for part in (baseline_name(run), model_name(run)) if part) or run.label for _, run in arms
-    ]
-    if len(set(labels)) == len(labels):
-        return labels
-    said = {
-        "baseline.name",
-        "baseline.K",
-        "baseline.mask",
-        "baseline.interpolation",
-        "model.name",
-        "model.parameters",
-        "model.builtin",
-    }
-    extra: dict[tuple[str, ...], int] = {}
-    for i, key in enumerate(keys):
-        column = tuple(setting[i] for setting, _ in arms)
-        pairs = set(zip(labels, column, strict=True))
-        if key not in said and len(pairs) > len(set(labels)):  # it tells arms of one name apart
-            extra.setdefault(column, i)  # verl's copy of a setting says nothing new
-    return [
-        " · ".join(
-            [label, *(f"{keys[i].rsplit('.', 1)[-1]}={setting[i]}" for i in extra.values()), *setting[len(keys) :]]
-        )
-        for label, (setting, _) in zip(labels, arms, strict=True)
-    ]
+        return [(_by_label(keys, setting, run), "", "") for setting, run in arms]
+    names = [baseline_name(run) or "" for _, run in arms]
+    models = [model_name(run) or "" for _, run in arms]
+    several = len(set(models)) > 1
+    extras = _telling([f"{name} {model}" for name, model in zip(names, models, strict=True)], arms, keys)
+    found = []
+    for (setting, run), name, model, extra in zip(arms, names, models, extras, strict=True):
+        more = [*extra, *setting[len(keys) :]]
+        label = " · ".join(part for part in (name, model, *more) if part) or run.label
+        found.append((label, name, " · ".join([model] * (several and bool(model)) + more)))
+    return found
+
+
+def _telling(names: Sequence[str], arms: Sequence[tuple[tuple[str, ...], Run]], keys: Sequence[str]) -> list[list[str]]:
+    """For every arm the settings that tell it from arms of the same name, as few as possible.
+
+    The harness's own settings come first, because verl's repeat them. One of them, once needed, is said of every arm;
+    verl's are said only of arms that would have one name without them.
+    """
+    said: list[tuple[str, ...]] = [(name,) for name in names]
+    parts: list[list[str]] = [[] for _ in names]
+    left = [i for i, key in enumerate(keys) if key not in _SAID]
+    for own in (True, False):
+        columns = [i for i in left if keys[i].startswith("verl.") is not own]
+        while len(set(said)) < len(said) and columns:
+            best = max(columns, key=lambda i: (len({(*s, arm[0][i]) for s, arm in zip(said, arms, strict=True)}),
+                                               keys[i] == "recipe.name", not _OF_THE_BASELINE.search(keys[i]),
+                                               -len(keys[i])))  # fmt: skip
+            if len({(*s, arm[0][best]) for s, arm in zip(said, arms, strict=True)}) == len(set(said)):
+                break  # none of these tells anything more apart
+            columns.remove(best)
+            alike = [said.count(name) > 1 for name in said]
+            for j, (setting, _) in enumerate(arms):
+                if own or alike[j]:
+                    parts[j].append(f"{_short_key(keys[best])}={setting[best]}")
+                    said[j] = (*said[j], setting[best])
+    return parts
+
+
+def _short_key(key: str) -> str:
+    """`recipe.clip_high` is clip_high, `recipe.name` is recipe, `...overlong_buffer_cfg.enable` keeps its parent."""
+    *parents, last = key.split(".")
+    if last == "name" and parents:
+        return parents[-1]
+    return f"{parents[-1]}.{last}" if last in _VAGUE and parents else last
 
 
 def _by_label(keys: Sequence[str], setting: tuple[str, ...], run: Run) -> str:
@@ -263,7 +335,7 @@ def _identity(run: Run, setting: tuple[str, ...], chosen: bool) -> palette.Ident
     return (str(name), None if K is None else _text(K), None if K is None else str(mask or "both"))
 
 
-def _order(run: Run, setting: tuple[str, ...]) -> tuple[Any, ...]:
+def _order(run: Run, said: str, setting: tuple[str, ...]) -> tuple[Any, ...]:
     K = run.get("baseline.K", None)
     mask = str(run.get("baseline.mask", None) or "both")
     name = str(run.get("baseline.name", None) or "~")
@@ -273,8 +345,14 @@ def _order(run: Run, setting: tuple[str, ...]) -> tuple[Any, ...]:
         name,
         float(K) if K is not None else -1.0,
         mask,
-        setting,
+        _numbered(said),
+        tuple(map(_numbered, setting)),
     )
+
+
+def _numbered(text: str) -> list[tuple[int, float, str]]:
+    """For sorting: group_size=4 before group_size=16."""
+    return [(0, float(part), "") if _NUMBER.fullmatch(part) else (1, 0.0, part) for part in _NUMBER.split(text)]
 
 
 def _text(value: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 # Okabe and Ito's set without its yellow and black, which vanish on white and among axes, and with a brown and
 # a grey.
 COLORS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A4E2D", "#5F6B7A")
-DASHES = ("solid", "dash", "dot", "dashdot")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 # What a study almost always holds keeps its colour from one sweep to the next.
 _USUAL = {
@@ -36,7 +36,7 @@ def assign(identities: Iterable[Identity]) -> list[tuple[str, str]]:
 
     An arm of the usual ones gets its own colour, whatever else is plotted; others take what is free, first by
     colour, then by dash. Arms of one identity that differ in something else, such as the model, share the
-    colour and differ in the dash. After 32 arms the styles repeat.
+    colour and differ in the dash. After 48 arms the styles repeat.
     """
     arms = list(identities)
     kept = {(_USUAL[arm], DASHES[0]) for arm in arms if arm in _USUAL}

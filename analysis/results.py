@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis import logged, tally
-from analysis.arms import BASELINE, Arm, one_a_seed, pick, require
+from analysis.arms import BASELINE, Against, Arm, counterpart, meant, one_a_seed, require
 from analysis.bootstrap import RESAMPLES, Interval, resample
 from analysis.multiple import holm
 from analysis.paired import Difference, difference
@@ -56,7 +56,7 @@ class Results:
     arms: tuple[Arm, ...]
     """Arms with at least one run evaluated there; their runs are those evaluated."""
     against: Arm | None
-    """The baseline arm; None where the study has only one arm."""
+    """The baseline arm, the first where there are several; None where the study has only one arm."""
     benchmarks: tuple[str, ...]
     """Columns: every benchmark, then `ALL` where there are several."""
     ks: tuple[int, ...]
@@ -65,6 +65,8 @@ class Results:
     notes: tuple[str, ...] = ()
     logged: bool = False
     """Scores as the runs logged them: intervals are over seeds alone, see `analysis.logged`."""
+    bases: Mapping[str, Arm] = field(default_factory=dict)
+    """The baseline arm that an arm is compared with, by its key; a baseline arm itself is not there."""
 
     @property
     def intervals(self) -> str:
@@ -72,6 +74,16 @@ class Results:
         if self.logged:
             return "95 % intervals: Student's t over seeds, none below three; a log does not tell problems apart"
         return "95 % intervals: bootstrap over seeds and problems; below three seeds over problems only"
+
+    def base(self, arm: Arm) -> Arm | None:
+        """What an arm is compared with; None for a baseline arm."""
+        return self.bases.get(arm.key)
+
+    @property
+    def base_name(self) -> str:
+        """What all comparisons are with, in words."""
+        names = list(dict.fromkeys(arm.short for arm in self.bases.values()))
+        return names[0] if len(names) == 1 else "the baseline of the same setting"
 
     @property
     def primary(self) -> str:
@@ -83,7 +95,7 @@ class Results:
         return self.cells[arm.key, benchmark, k]
 
 
-def attempt(study: Study, against: str = BASELINE) -> Results | None:
+def attempt(study: Study, against: Against = BASELINE) -> Results | None:
     """As `final`; None where nothing was evaluated, for a page that shows the rest all the same."""
     try:
         return final(study, against)
@@ -92,15 +104,16 @@ def attempt(study: Study, against: str = BASELINE) -> Results | None:
         return None
 
 
-def final(study: Study, against: str = BASELINE, *, resamples: int = RESAMPLES) -> Results:
+def final(study: Study, against: Against = BASELINE, *, resamples: int = RESAMPLES) -> Results:
     """Scores every arm at the last evaluation that all finished runs share.
 
     Two Holm families: the comparisons on all benchmarks together, which the words are about, and those on
     single benchmarks.
 
     Args:
-        against: the arm to compare with, by baseline name or label; where a study has no mean baseline, or the
-        arm was not evaluated, its first.
+        against: the arm to compare with; where there are several of that baseline, each arm is compared with the one
+        of its own setting (`arms.counterpart`); where a study has no mean baseline, or the arm was not evaluated, with
+        its first arm.
 
     Raises:
         HarnessError: no evaluations, none that the runs share, or an arm that the study does not have.
@@ -110,17 +123,17 @@ def final(study: Study, against: str = BASELINE, *, resamples: int = RESAMPLES) 
     by_log = not any(study.tallies[run.id].steps for run in study.runs)
     step, kept, notes = _last_shared(study, by_log)
     arms = tuple(replace(arm, runs=runs) for arm in study.arms if (runs := tuple(r for r in arm.runs if r.id in kept)))
-    base = pick(arms, against)
-    if base is None and len(arms) == 1:
-        base = arms[0]
-    if base is None:
-        there = pick(study.arms, against)
-        why = f"no arm {against!r}" if there is None else f"{there.label} was not evaluated at step {step}"
+    candidates = meant(arms, against)
+    if not candidates and len(arms) > 1:
+        there = meant(study.arms, against)
+        why = f"no arm {against!r}" if not there else f"{there[0].label} was not evaluated at step {step}"
         notes += [f"{why}: compared with {arms[0].label} instead"]
-        base = arms[0]
+    if not candidates or len(candidates) == len(arms):
+        candidates = [arms[0]]
+    bases = {arm.key: counterpart(arm, candidates) for arm in arms if arm not in candidates}
     single = len(arms) == 1
     if by_log:
-        return _logged(study, arms, base, step, notes)
+        return _logged(study, arms, bases, step, notes)
     evaluated = [[study.tallies[run.id].at(step) for run in arm.runs] for arm in arms]
     names = sorted({name for arm in evaluated for evaluation in arm for name, _ in evaluation.problems})
     benchmarks = (*names, ALL) if len(names) > 1 else tuple(names)
@@ -136,17 +149,17 @@ def final(study: Study, against: str = BASELINE, *, resamples: int = RESAMPLES) 
             draws = resample(scores.values, rng, resamples=resamples, strata=scores.strata)
             for i, arm in enumerate(arms):
                 other = None
-                if arm is not base:
-                    other = difference(draws, scores.values, i, arms.index(base), strata=scores.strata)
+                if arm.key in bases:
+                    other = difference(draws, scores.values, i, arms.index(bases[arm.key]), strata=scores.strata)
                 seeds = tuple(float(mean) for mean in scores.by_seed(i))
                 cells[arm.key, benchmark, k] = Cell(_within(draws.interval(i)), seeds, other)
     return Results(
-        step=step, arms=arms, against=None if single else base, benchmarks=benchmarks, ks=study.ks,
-        cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes),
+        step=step, arms=arms, against=None if single else candidates[0], benchmarks=benchmarks, ks=study.ks,
+        cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes), bases=bases,
     )  # fmt: skip
 
 
-def _logged(study: Study, arms: tuple[Arm, ...], base: Arm, step: int, notes: Sequence[str]) -> Results:
+def _logged(study: Study, arms: tuple[Arm, ...], bases: Mapping[str, Arm], step: int, notes: Sequence[str]) -> Results:
     """`final` from logged scores."""
     names = study.benchmarks
     benchmarks = (*names, ALL) if len(names) != 1 else names
@@ -158,13 +171,15 @@ def _logged(study: Study, arms: tuple[Arm, ...], base: Arm, step: int, notes: Se
         for k in ks:
             values = {arm.key: logged.by_seed(arm, k, benchmark, step) for arm in arms}
             for arm in arms:
+                base = bases.get(arm.key, arm)
                 own, other = values[arm.key], values[base.key]
                 if own is not None and other is not None:
                     against = None if arm is base else logged.difference(own, other)
                     cells[arm.key, benchmark, k] = Cell(_within(logged.interval(own)), tuple(own), against)
     return Results(
-        step=step, arms=arms, against=None if len(arms) == 1 else base, benchmarks=benchmarks, ks=ks,
-        cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes), logged=True,
+        step=step, arms=arms, against=next((arm for arm in arms if arm.key not in bases), None) if bases else None,
+        benchmarks=benchmarks, ks=ks, cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes), logged=True,
+        bases=bases,
     )  # fmt: skip
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis import arms
+from analysis.arms import Against
 from analysis.run import Run
 from harness.errors import HarnessError
 
@@ -19,10 +21,10 @@ class Loaded:
     missing: tuple[str, ...] = ()
     """Labels of grid points without a run."""
     question: str = ""
-    against: str | None = None
+    against: Against | None = None
     """What the sweep file says to compare with."""
 
-    def baseline(self, asked: str | None = None) -> str:
+    def baseline(self, asked: str | None = None) -> Against:
         """The arm to compare with: the one asked for, else the sweep file's where a filter left it, else mean.
 
         Raises:
@@ -56,9 +58,10 @@ def load(sweep: str, source: str = "local", where: str = "") -> Loaded:
         found = store.load_sweep(sweep, root, history=history, cached=cache.default_folder())
         runs = filters.select(found.runs, chosen)
         against = found.compare.get("against")
+        against = against if against is None or isinstance(against, Mapping) else str(against)
         return Loaded(
             sweep=found.name or sweep, runs=tuple(runs), missing=found.missing if chosen is None else (),
-            question=found.question, against=None if against is None else str(against),
+            question=found.question, against=against,
         )  # fmt: skip
     if kind == "wandb" and chosen is None:
         chosen = filters.parse(f"group={sweep}")

@@ -39,15 +39,18 @@ class Table:
     columns: tuple[tuple[str, int], ...]
     arms: tuple[Arm, ...]
     rows: tuple[tuple[Entry, ...], ...]
-    against: str | None
+    against: tuple[str, ...]
+    """What each arm is compared with; "" for a baseline arm."""
     step: int
     logged: bool = False
 
     @property
     def caption(self) -> str:
         """What the numbers are."""
-        compared = f" Relative change against {self.against};" if self.against else ""
-        stars = " * marks a difference that holds after Holm (5 %) with three seeds or more." if self.against else ""
+        bases = list(dict.fromkeys(name for name in self.against if name))
+        base = bases[0] if len(bases) == 1 else "the baseline of the same setting, above each group"
+        compared = f" Relative change against {base};" if bases else ""
+        stars = " * marks a difference that holds after Holm (5 %) with three seeds or more." if bases else ""
         if self.logged:
             return (
                 f"Percent, evaluation at step {self.step} as it was logged, 95 % intervals by Student's t over seeds"
@@ -67,16 +70,16 @@ class Table:
 
 def table(results: Results) -> Table:
     """Arranges the results by arm, benchmark and k, with the published values where model and benchmark
-    match.
+    match. As in the paper, an arm stands below the baseline that it is compared with.
     """
+    numbers = {arm.key: i for i, arm in enumerate(results.arms)}
+    arms = tuple(sorted(results.arms, key=lambda a: (numbers[(results.base(a) or a).key], results.base(a) is not None)))
+    against = tuple("" if (base := results.base(arm)) is None else base.label for arm in arms)
     columns = tuple((benchmark, k) for benchmark in results.benchmarks for k in results.ks)
     rows = tuple(
-        tuple(_entry(results.cell(arm, benchmark, k), arm, benchmark, k) for benchmark, k in columns)
-        for arm in results.arms
+        tuple(_entry(results.cell(arm, benchmark, k), arm, benchmark, k) for benchmark, k in columns) for arm in arms
     )
-    return Table(
-        columns, results.arms, rows, results.against.label if results.against else None, results.step, results.logged
-    )
+    return Table(columns, arms, rows, against, results.step, results.logged)
 
 
 def render(content: Table, kind: str) -> str:
@@ -105,12 +108,12 @@ def as_csv(content: Table) -> str:
         ["arm", "seeds", "benchmark", "k", "step", "percent", "low", "high", "against", "difference",
          "difference_low", "difference_high", "relative_percent", "significant", "published", "published_source"]
     )  # fmt: skip
-    for arm, entries in zip(content.arms, content.rows, strict=True):
+    for arm, entries, against in zip(content.arms, content.rows, content.against, strict=True):
         for (benchmark, k), entry in zip(content.columns, entries, strict=True):
             points = ["", "", ""] if entry.points is None else [_number(x) for x in entry.points]
             writer.writerow(
                 [arm.label, arm.seeds, benchmark, k, content.step, f"{entry.value:.4f}", _number(entry.low),
-                 _number(entry.high), content.against if entry.points else "", *points,
+                 _number(entry.high), against, *points,
                  "" if entry.relative is None else f"{entry.relative:.4f}",
                  int(entry.significant) if entry.points else "",
                  "" if entry.published is None else entry.published,

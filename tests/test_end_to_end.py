@@ -11,22 +11,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from harness import files
+from harness.compose import project_folder
 
 pytestmark = pytest.mark.slow
 
 CHROMIUM = Path("/usr/bin/chromium")
 SECRET = "planted0123456789abcdef0123456789abcdef01"
-STUDY = """
-question: Does a sweep survive kill -9?
-overrides: [cluster=local, model=tiny, recipe=dapo, steps=6, save_every=2, evaluation.every=3, 'token_steps=[2]']
-grid:
-  - baseline: mean
-  - {baseline: qae, baseline.K: 0.4}
-seeds: [1]
-compare: {against: mean}
-"""
+TWIN = "tiny/gspo_8b"
+"""The study that is trained: the twin of one of the paper's, in fewer steps, with checkpoints to be killed between."""
+SHORTER = ["steps=6", "evaluation.every=3", "save_every=2", "token_steps=[2]", "cluster=local"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +30,10 @@ def sweep(tmp_path_factory):
     """A finished sweep whose whole process tree was killed once."""
     folder = tmp_path_factory.mktemp("sweep")
     study = folder / "study.yaml"
-    study.write_text(STUDY)
+    content = yaml.safe_load((project_folder() / "sweeps" / f"{TWIN}.yaml").read_text())
+    changed = {setting.partition("=")[0] for setting in SHORTER}
+    content["overrides"] = [s for s in content["overrides"] if s.partition("=")[0] not in changed] + SHORTER
+    study.write_text(yaml.safe_dump(content))
     environment = {
         **os.environ,
         "HARNESS_RUNS": str(folder / "runs"),
@@ -84,7 +83,7 @@ def _marked(run: Path) -> list[int]:
 def test_every_run_is_done_and_the_killed_one_went_on(sweep):
     folder, killed, _ = sweep
     points = files.read_json(folder / "runs" / "_sweeps" / "study.json")["points"]
-    assert len(points) == 2
+    assert [point["label"].split(",")[0] for point in points] == ["mean (GRPO)", "QAE K=0.4"]
     for point in points:
         run = folder / "runs" / point["id"]
         assert files.read_json(run / "done.json")["step"] == 6
@@ -113,6 +112,18 @@ def test_the_shares_of_the_advantage_add_up_and_a_quantile_zeroes_one_side(sweep
             assert m["group/hard_share"] + m["group/easy_share"] == pytest.approx(1)
             # dynamic sampling keeps mixed groups only: the mean gives every response a sign, the quantile one side
             assert (m["advantage/zero_share"] > 0) == quantile
+
+
+def test_the_study_is_the_one_that_its_file_says(sweep):
+    folder, _, _ = sweep
+    for point in files.read_json(folder / "runs" / "_sweeps" / "study.json")["points"]:
+        run = folder / "runs" / point["id"]
+        actor = files.read_json(run / "spec.json")["verl"]["actor_rollout_ref"]["actor"]
+        assert actor["policy_loss"]["loss_mode"] == "gspo"
+        assert (actor["clip_ratio_low"], actor["clip_ratio_high"]) == (3e-4, 4e-4)
+        rows, _ = files.read_json_lines(run / "metrics.jsonl")
+        clipped = [row["metrics"]["actor/pg_clipfrac"] for row in rows[1:]]
+        assert max(clipped) > 0.05, "the tight clip of whole responses bites"
 
 
 def test_secrets_are_nowhere(sweep):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis import study as studies
+from analysis.arms import Against
 from analysis.chart import Chart
 from analysis.figures import bars, curves, language, weights
 from analysis.results import final
@@ -57,12 +58,17 @@ def pass_at_k(
     return _figure(runs, by, lambda study: curves.pass_at_k(study, ks, benchmark))
 
 
-def mask_ablation(runs: Iterable[Run], by: By = None, *, against: str = "mean") -> Figure:
+def mask_ablation(runs: Iterable[Run], by: By = None, *, against: Against = "mean") -> Figure:
     """QAE, POS-MASK, NEG-MASK and the mean baseline at each eps_high (Fig. 6)."""
     return _figure(runs, by, lambda study: bars.mask_ablation(final(study, against)))
 
 
-def k_sensitivity(runs: Iterable[Run], by: By = None, *, against: str = "mean") -> Figure:
+def settings(runs: Iterable[Run], by: By = None, *, against: Against = "mean") -> Figure:
+    """Final accuracy of every baseline in every setting: recipes, models, group sizes, clip ratios (Table 1)."""
+    return _figure(runs, by, lambda study: bars.settings(final(study, against)))
+
+
+def k_sensitivity(runs: Iterable[Run], by: By = None, *, against: Against = "mean") -> Figure:
     """Entropy, accuracy and response length over K (Fig. 9)."""
     return _figure(runs, by, lambda study: bars.k_sensitivity(study, final(study, against)))
 
@@ -77,17 +83,19 @@ def tokens(runs: Iterable[Run], by: By = None, *, steps: tuple[int, ...] | None 
     return _figure(runs, by, lambda study: language.tokens(study, steps, top))
 
 
-def outcome_map(runs: Iterable[Run], by: By = None, *, k: int = 1, against: str = "mean") -> Figure:
+def outcome_map(runs: Iterable[Run], by: By = None, *, k: int = 1, against: Against = "mean") -> Figure:
     """Heat map of pass@k, arms by problems from easy to hard."""
     return _figure(runs, by, lambda study: bars.outcome_map(study, final(study, against), k))
 
 
-def paired_differences(runs: Iterable[Run], by: By = None, *, against: str = "mean") -> Figure:
+def paired_differences(runs: Iterable[Run], by: By = None, *, against: Against = "mean") -> Figure:
     """Every arm minus one baseline arm on the same problems, with intervals."""
     return _figure(runs, by, lambda study: bars.paired_differences(final(study, against)))
 
 
-def draw_all(runs: Iterable[Run], by: By = None, *, against: str = "mean") -> tuple[dict[str, Figure], dict[str, str]]:
+def draw_all(
+    runs: Iterable[Run], by: By = None, *, against: Against = "mean"
+) -> tuple[dict[str, Figure], dict[str, str]]:
     """(figures by name, reasons by name): every figure that these runs allow, and why the others cannot be
     drawn.
     """
@@ -119,13 +127,14 @@ def _figure(runs: Iterable[Run], by: By, chart: Callable[[Study], Chart]) -> Fig
     return draw.draw(chart(studies.of(runs, by)))
 
 
-_CHARTS: dict[str, Callable[[Study, str], Chart]] = {
+_CHARTS: dict[str, Callable[[Study, Against], Chart]] = {
     "entropy": lambda study, _: curves.entropy(study),
     "entropy_by_sign": lambda study, _: curves.entropy_by_sign(study),
     "query_weights": lambda study, _: weights.query_weights(study),
     "advantage_shares": lambda study, _: curves.advantage_shares(study),
     "zero_share": lambda study, _: curves.zero_share(study),
     "pass_at_k": lambda study, _: curves.pass_at_k(study, study.ks),
+    "settings": lambda study, against: bars.settings(final(study, against)),
     "mask_ablation": lambda study, against: bars.mask_ablation(final(study, against)),
     "k_sensitivity": lambda study, against: bars.k_sensitivity(study, final(study, against)),
     "words": lambda study, _: language.words(study),

@@ -14,6 +14,8 @@ from analysis.study import Study
 from analysis.tally import ALL
 from harness.errors import HarnessError
 
+_LONG = 44
+"""Characters of a row's label that leave no room for two panels side by side."""
 _KNOBS = ("recipe.clip_high", "verl.actor_rollout_ref.actor.clip_ratio_high")
 
 
@@ -32,7 +34,9 @@ def mask_ablation(results: Results) -> Chart:
     shown = [arm for arm in results.arms if arm.runs[0].get("baseline.K", None) in levels]
     panels = []
     for k in results.ks:
-        bars = [_bar(results.cell(arm, results.primary, k).interval, arm, at=_clip(arm)) for arm in shown]
+        bars = [
+            _bar(results.cell(arm, results.primary, k).interval, arm, at=_clip(arm), name=arm.name) for arm in shown
+        ]
         panels.append(
             Panel(x=Axis(label="clip ratio eps_high"), y=Axis(label=f"pass@{k} (%)", low=0.0), marks=tuple(bars),
                   title=f"pass@{k}, {results.primary}")
@@ -41,6 +45,32 @@ def mask_ablation(results: Results) -> Chart:
         key="mask_ablation", title="One-sided masks", panels=tuple(panels), columns=2,
         caption="POS-MASK masks successes of easy queries only, NEG-MASK failures of hard queries only."
         f" {results.intervals}.",
+    )  # fmt: skip
+
+
+def settings(results: Results) -> Chart:
+    """Every baseline in every setting: models, recipes, group sizes, clip ratios (Table 1, the bars by model).
+
+    Raises:
+        HarnessError: one setting only.
+    """
+    arms = [arm for arm in results.arms if arm.name]
+    if len({arm.setting for arm in arms}) < 2:
+        raise HarnessError("accuracy by setting: every arm has the same setting but for its baseline")
+    axis = arms[0].setting.partition("=")[0]
+    shared = all(arm.setting.startswith(f"{axis}=") for arm in arms)
+    places = [arm.setting.removeprefix(f"{axis}=" if shared else "").replace(" · ", "\n") for arm in arms]
+    ordered = sorted(zip(places, arms, strict=True), key=lambda pair: places.index(pair[0]))
+    panels = []
+    for k in results.ks:
+        bars = [_bar(results.cell(arm, results.primary, k).interval, arm, at, arm.name) for at, arm in ordered]
+        panels.append(
+            Panel(x=Axis(label=axis if shared else ""), y=Axis(label=f"pass@{k} (%)", low=0.0), marks=tuple(bars),
+                  title=f"pass@{k}, {results.primary}")
+        )  # fmt: skip
+    return Chart(
+        key="settings", title="Accuracy by setting", panels=tuple(panels), columns=2,
+        caption=f"All arms at step {results.step}. {results.intervals}.",
     )  # fmt: skip
 
 
@@ -88,7 +118,7 @@ def paired_differences(results: Results) -> Chart:
     """
     if results.against is None:
         raise HarnessError("paired differences: the sweep has one arm; compare at least two")
-    others = [arm for arm in results.arms if arm.key != results.against.key]
+    others = [arm for arm in results.arms if results.base(arm) is not None]
     names = _distinct(others)
     panels = []
     for k in results.ks:
@@ -102,8 +132,10 @@ def paired_differences(results: Results) -> Chart:
             Panel(x=Axis(label="difference (points)"), y=Axis(label=""), horizontal=True, dots=True,
                   marks=(Rule(value=0.0, vertical=True), *bars), title=f"Difference in pass@{k}")
         )  # fmt: skip
+    longest = max(len(mark.at) for panel in panels for mark in panel.marks if isinstance(mark, Bar))
     return Chart(
-        key="paired_differences", title=f"Differences from {results.against.label}", panels=tuple(panels), columns=2,
+        key="paired_differences", title=f"Differences from {results.base_name}", panels=tuple(panels),
+        columns=1 if longest > _LONG else 2,
         caption=("" if results.logged else "Same problems for both arms, ")
         + f"evaluation at step {results.step}. {results.intervals}.",
     )  # fmt: skip
@@ -134,12 +166,12 @@ def outcome_map(study: Study, results: Results, k: int = 1) -> Chart:
     )  # fmt: skip
 
 
-def _bar(interval: Interval, arm: Arm, at: str) -> Bar:
+def _bar(interval: Interval, arm: Arm, at: str, name: str = "") -> Bar:
     seeds = f"{interval.seeds} seed{'s' * (interval.seeds != 1)}"
     if not np.isfinite(interval.low):
         return Bar(at=at, value=100 * interval.estimate, name=arm.legend, color=arm.color, text=seeds)
     return Bar(at=at, value=100 * interval.estimate, low=100 * interval.low, high=100 * interval.high,
-               name=arm.legend, color=arm.color,
+               name=name or arm.legend, color=arm.color,
                text=f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}], {seeds}")  # fmt: skip
 
 
@@ -164,7 +196,7 @@ def _by_K(arms: tuple[Arm, ...]) -> list[Arm]:
 
 def _K(arm: Arm) -> str:
     K = arm.runs[0].get("baseline.K", None)
-    return arm.short.replace(" ", "\n") if K is None else f"{K:g}"
+    return (arm.name or arm.short).replace(" ", "\n") if K is None else f"{K:g}"
 
 
 def _mask(arm: Arm) -> str | None:

@@ -97,7 +97,7 @@ def advantage_shares(study: Study) -> Chart:
                     x=STEP,
                     y=Axis(label="share of responses (%)", low=0.0, high=100.0),
                     marks=(*layers, ZERO_RULE),
-                    title=arm.legend,
+                    title=f"{arm.short} · {arm.legend.rsplit(' · ', 1)[-1]}",
                 )
             )
     return Chart(

@@ -28,6 +28,8 @@ _DASHES: dict[str, Any] = {
     "dash": (0, (5, 2)),
     "dot": (0, (1.2, 1.4)),
     "dashdot": (0, (5, 1.6, 1.2, 1.6)),
+    "longdash": (0, (10, 2.5)),
+    "longdashdot": (0, (10, 2, 1.2, 2)),
 }
 _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8,

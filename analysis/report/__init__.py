@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from analysis.arms import Against
 from analysis.run import Run
 
 
@@ -13,7 +14,7 @@ def write(
     runs: Iterable[Run],
     folder: Path,
     *,
-    against: str = "mean",
+    against: Against = "mean",
     missing: Sequence[str] = (),
     question: str = "",
     figures: bool = True,
@@ -24,7 +25,7 @@ def write(
     Args:
         sweep: the name in the heading.
         runs: all runs of the sweep, finished or not; they are grouped into arms here.
-        against: the arm that others are compared with: a baseline's name or an arm's label.
+        against: the arm that others are compared with: a baseline's name, an arm's label, or config values.
         missing: labels of grid points that have no run, for the warnings.
         question: what the sweep asks, for the heading.
         figures: whether to write the figure files; they take most of the time. Unchanged ones are left alone.

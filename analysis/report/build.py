@@ -11,6 +11,7 @@ from pathlib import Path
 
 from analysis import study as studies
 from analysis import tables
+from analysis.arms import Against
 from analysis.chart import Chart, digest
 from analysis.figures import bars, curves, language, weights
 from analysis.report import cards, sections, summary
@@ -34,7 +35,7 @@ def build(
     runs: Iterable[Run],
     folder: Path,
     *,
-    against: str,
+    against: Against,
     missing: Sequence[str],
     question: str,
     figures: bool,
@@ -137,6 +138,7 @@ def _final(study: Study, results: Results | None) -> list[Card]:
             found.append(cards.build("Paired differences", lambda: bars.paired_differences(results)))
         if not results.logged:
             found.append(cards.build("Outcomes by problem", lambda: bars.outcome_map(study, results, results.ks[0])))
+        found.append(cards.build("Accuracy by setting", lambda: bars.settings(results)))
         found.append(cards.build("One-sided masks", lambda: bars.mask_ablation(results)))
     return [
         *found,

@@ -144,7 +144,7 @@ def _bars(bars: Sequence[Bar], panel: Panel) -> dict[str, Any]:
     values, name = [bar.value for bar in bars], _safe(bars[0].name)
     trace: dict[str, Any] = {
         "type": "scatter" if panel.dots else "bar",
-        across: [bar.at for bar in bars],
+        across: [_label(bar.at) for bar in bars],
         along: values,
         "name": bars[0].name,
         "showlegend": False,
@@ -221,19 +221,21 @@ def _layout(panel: Panel) -> dict[str, Any]:
     lines = sum(isinstance(mark, Curve) for mark in panel.marks)
     dots = any(isinstance(mark, Dots) for mark in panel.marks)
     heat = any(isinstance(mark, Heat) for mark in panel.marks)
-    title = "<br>".join(map(_safe, title_lines(panel.title, 44)))
+    titles = title_lines(panel.title, 44)
+    title = "<br>".join(map(_safe, titles))
     layout: dict[str, Any] = {
         "title": {
             "text": f"<b>{title}</b>",
             "font": {"size": 13, "color": INK},
             "x": 0.01,
             "xanchor": "left",
-            "y": 0.98,
+            "y": 1,
             "yanchor": "top",
+            "pad": {"t": 4 + 8 * len(titles)},  # plotly centres several lines where it puts one
         }
         if panel.title
         else None,
-        "margin": {"l": 62, "r": 16, "t": 40 if panel.title else 16, "b": 46},
+        "margin": {"l": 62, "r": 16, "t": 24 + 16 * len(titles) if titles else 16, "b": 46},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "inherit", "size": 12, "color": INK},
@@ -251,14 +253,14 @@ def _layout(panel: Panel) -> dict[str, Any]:
     if panel.horizontal or heat:
         # Every row has its label, in the order of the chart; plotly would group rows by trace and drop
         # labels.
-        rows = list(dict.fromkeys(mark.at for mark in panel.marks if isinstance(mark, Bar)))
+        rows = list(dict.fromkeys(_label(mark.at) for mark in panel.marks if isinstance(mark, Bar)))
         layout["yaxis"] |= {"automargin": True, "autorange": "reversed", "showgrid": False}
         layout["yaxis"] |= {"type": "category", "dtick": 1}
         layout["yaxis"] |= {"categoryorder": "array", "categoryarray": rows} if rows else {}
         layout["yaxis"].pop("range", None)
     if any(isinstance(mark, Bar) for mark in panel.marks) and not panel.horizontal:
-        places = list(dict.fromkeys(mark.at for mark in panel.marks if isinstance(mark, Bar)))
-        layout["xaxis"] |= {"automargin": True, "showgrid": False}
+        places = list(dict.fromkeys(_label(mark.at) for mark in panel.marks if isinstance(mark, Bar)))
+        layout["xaxis"] |= {"automargin": True, "showgrid": False, "type": "category"}  # else "4" and "16" are numbers
         layout["xaxis"] |= {"categoryorder": "array", "categoryarray": places}
     if dots:
         layout["xaxis"] |= {"automargin": True, "showgrid": False}
@@ -332,6 +334,10 @@ def _finite_runs(finite: NDArray[np.bool_]) -> list[slice]:
 def _tint(color: str, alpha: float) -> str:
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
+
+
+def _label(place: str) -> str:
+    return _safe(place).replace("\n", "<br>")
 
 
 def _safe(text: str) -> str:

@@ -50,11 +50,10 @@ def results(content: tables.Table) -> str:
 
 def aggregates(found: Results) -> str:
     """Interquartile mean and probability of improvement over seeds and benchmarks; empty below three seeds an arm."""
-    base = found.against
     arms = [arm for arm in found.arms if arm.seeds >= MIN_SEEDS]
     if not arms:
         return ""
-    compared = base is not None and base.seeds >= MIN_SEEDS
+    bases = {arm.key: base for arm in arms if (base := found.base(arm)) is not None and base.seeds >= MIN_SEEDS}
     rng = np.random.default_rng(SEED)
     rows = []
     for arm in arms:
@@ -62,14 +61,15 @@ def aggregates(found: Results) -> str:
         for k in found.ks:
             x = runs_by_benchmark(found, arm, k)
             cells.append(_percent(interquartile_mean_interval(x, rng)))
-            if base is not None and compared:
-                y = runs_by_benchmark(found, base, k)
-                cells.append("" if arm.key == base.key else _percent(improvement_interval(x, y, rng)))
+            if bases:
+                base = bases.get(arm.key)
+                y = None if base is None else runs_by_benchmark(found, base, k)
+                cells.append("" if y is None else _percent(improvement_interval(x, y, rng)))
         rows.append(cells)
     head = ["arm", "seeds"]
     for k in found.ks:
         head.append(f"IQM of pass@{k} (%)")
-        head += [f"beats {text(base.short)} in pass@{k} (%)"] if base is not None and compared else []
+        head += [f"beats {text(found.base_name)} in pass@{k} (%)"] if bases else []
     note = (
         "Interquartile mean over seeds and benchmarks, and how likely a run of the arm beats a run of the other on the"
         " same benchmark; 95 % intervals resample seeds within each benchmark (rliable)."

@@ -72,7 +72,7 @@ def accuracy(results: Results, k: int) -> list[str]:
     if even:
         listed = _listed([f"{arm.short} {_points(cell)}" for arm, cell in even])
         who = listed if len(even) <= MOST else f"{len(even)} of {len(compared)} arms"
-        lines.append(f"No difference in pass@{k} from {results.against.short} is shown for {who}: " + _why_not(even))
+        lines.append(f"No difference in pass@{k} from {results.base_name} is shown for {who}: " + _why_not(even))
     return lines
 
 
@@ -133,7 +133,7 @@ def _drifting(study: Study, health: Mapping[str, Health]) -> list[str]:
 
 
 def _claim(arm: Arm, results: Results, k: int, cell: Cell) -> str:
-    base = results.against
+    base = results.base(arm)
     if cell.difference is None or base is None:
         return ""
     d = cell.difference.interval

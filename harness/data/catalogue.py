@@ -43,7 +43,7 @@ _SOURCES = (
     Source(
         name="dapo_math_17k", split="train", data_source="math_dapo", least=17_000, most=18_000, whole_numbers=True,
         repository="BytedTsinghua-SIA/DAPO-Math-17k", file="data/dapo-math-17k.parquet",
-        note="the published file holds every problem 100 times; repeats are dropped",
+        note="the published file holds every problem 100 times or more; repeats are dropped",
     ),
     Source(
         name="gsm8k_train", split="train", data_source="gsm8k", least=7_400, most=7_473, whole_numbers=True,
@@ -61,7 +61,7 @@ _SOURCES = (
     ),
     Source(
         name="amc23", split="test", data_source="amc23", least=40, most=40, whole_numbers=True,
-        repository="math-ai/amc23", file="data/test-00000-of-00001.parquet",
+        repository="math-ai/amc23", file="test-00000-of-00001.parquet",
         note="the common file of 83 problems is AMC 2022 and 2023 together",
     ),
     Source(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness import files
 from harness.data import catalogue, check, hub, prepared, problem, table
@@ -42,8 +41,7 @@ def prepare(name: str, project: Path, given: Path | None = None, split: str | No
         made = prepared.read(path)
         return Result(path, len(made), prepared.content(path), fresh=False)
     origin = given if given is not None else hub.fetch(source)
-    raw = table.read(origin)
-    problems, unusable = _problems(source, raw, origin)
+    problems, unusable = _problems(source, origin)
     checked = check.check(source, problems, origin.name)
     made = prepared.rows(source, checked.problems)
     before = prepared.content(path) if path.is_file() else None
@@ -57,17 +55,19 @@ def prepare(name: str, project: Path, given: Path | None = None, split: str | No
     return Result(path, len(made), content, before != content, checked.repeats, checked.contradictions, unusable)
 
 
-def _problems(source: Source, raw: list[dict[str, Any]], origin: Path) -> tuple[list[problem.Problem], int]:
+def _problems(source: Source, origin: Path) -> tuple[list[problem.Problem], int]:
     """The problems of a file, and how many rows of a training set have no usable answer; a few do."""
     found: list[problem.Problem] = []
-    unusable = 0
-    for i, row in enumerate(raw):
+    unusable, first = 0, ""
+    for i, row in enumerate(table.read(origin)):
         try:
             found.append(problem.read(row))
         except HarnessError as error:
-            unusable += 1
-            if source.split != "train" or unusable > _MOST_UNUSABLE * len(raw):
-                raise HarnessError(f"{source.name}: {origin.name}, row {i + 1}: {error}") from None
+            unusable, first = unusable + 1, first or f"row {i + 1}: {error}"
+            if source.split != "train":
+                break
+    if unusable and (source.split != "train" or unusable > _MOST_UNUSABLE * (len(found) + unusable)):
+        raise HarnessError(f"{source.name}: {origin.name}, {first}")
     return found, unusable
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Mapping
@@ -14,6 +15,9 @@ from harness.scoring.truth import normalise
 
 _TEXT_KEYS = ("problem", "question", "raw_problem", "Problem", "prompt", "instruction")
 _ANSWER_KEYS = ("expected_answer", "answer", "final_answer", "Answer", "ground_truth", "target", "label")
+
+_REPEATED = 65_536
+"""Texts whose reading is remembered: the published DAPO-Math-17k has each of its problems 100 times."""
 
 _TYPESETTING = re.compile(
     r"\\(?:text|textit|textbf|textrm|emph|mathrm|mathit|mathbf|operatorname|displaystyle|left|right|dots|ldots|cdots)"
@@ -35,7 +39,12 @@ class Problem:
     @property
     def id(self) -> str:
         """Stable: made of the text alone, whatever its typesetting, its place in the file and the file's format."""
-        return "p" + hashlib.sha256(squeezed(self.text).encode()).hexdigest()[:10]
+        return _identity(self.text)
+
+
+@functools.lru_cache(maxsize=_REPEATED)
+def _identity(text: str) -> str:
+    return "p" + hashlib.sha256(squeezed(text).encode()).hexdigest()[:10]
 
 
 def squeezed(text: str) -> str:
@@ -51,7 +60,12 @@ def read(row: Mapping[str, Any]) -> Problem:
     text = _text(row)
     if not text:
         raise HarnessError(f"no problem text in the columns {', '.join(map(str, row))}: expected {_TEXT_KEYS[0]}")
-    return Problem(text, normalise(_answer(row)))
+    answer = _answer(row)
+    return Problem(text, _normalised(answer) if isinstance(answer, str) else normalise(answer))
+
+
+_normalised = functools.lru_cache(maxsize=_REPEATED)(normalise)
+_unwrapped = functools.lru_cache(maxsize=_REPEATED)(unwrap)
 
 
 def _text(row: Mapping[str, Any]) -> str:
@@ -60,8 +74,8 @@ def _text(row: Mapping[str, Any]) -> str:
         for key in _TEXT_KEYS:
             value = place.get(key)
             if isinstance(value, str) and value.strip():
-                return unwrap(value)
-    return unwrap(_last_message(row.get("prompt")))
+                return _unwrapped(value)
+    return _unwrapped(_last_message(row.get("prompt")))
 
 
 def _last_message(prompt: Any) -> str:

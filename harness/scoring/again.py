@@ -36,9 +36,15 @@ class Rescored:
 def rescore(store: Store, run: str, steps: Sequence[int] = ()) -> list[Rescored]:
     """Judges the kept responses of these steps, by default of all, and puts the verdicts into the outcome files.
 
-    Raises: HarnessError where no responses were kept, or one belongs to no problem of the run's evaluation sets.
+    Raises: HarnessError where no responses were kept, one belongs to no problem of the run's evaluation sets, or these
+    are a built-in task's.
     """
     spec = store.spec(run)
+    builtin = ((spec.get("config") or {}).get("evaluation") or {}).get("builtin")
+    if builtin:
+        raise HarnessError(
+            f"run {run} is evaluated on the built-in task {builtin}, which has its own scorer: {SCORER} is for maths"
+        )
     folder = _folder(store.folder(run), spec)
     problems = _problems([Path(file) for file in spec["verl"]["data"]["val_files"]])
     found = sorted(int(path.stem) for path in folder.glob("*.jsonl") if path.stem.isdigit())

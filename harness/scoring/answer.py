@@ -8,8 +8,8 @@ from harness.scoring.markup import before_end, boxed, plain
 from harness.scoring.number import exact
 
 _MARKS = (
-    re.compile(r"\banswer\s*[*_`]*\s*(?:[:：]|\bis\b\s*:?)[ \t]*(?:[*_]+(?=[\s$\\]))?", re.IGNORECASE),
-    re.compile(r"^\s*####\s*", re.MULTILINE),
+    re.compile(r"\banswer[\s*_`]*+(?:[:：]|\bis\b\s*:?)[ \t]*(?:[*_]+(?=[\s$\\]))?", re.IGNORECASE),
+    re.compile(r"^[ \t]*####[ \t]*", re.MULTILINE),
 )
 _TAGGED = re.compile(r"<answer>(.*?)(?:</answer>|$)", re.IGNORECASE | re.DOTALL)
 # The end of a sentence: what follows explains the answer and is not part of it.
@@ -25,12 +25,15 @@ def extract(response: str) -> str | None:
     text is no answer.
     """
     text = before_end(response)
-    found = [place for place in (_marked(text), boxed(text), _in_tag(text)) if place is not None]
-    if found:
-        content = max(found)[1]
-        inner = boxed(content)
-        return (inner[1] if inner else content).strip() or None
-    return _bare(text)
+    box = boxed(text)
+    found = [place for place in (_marked(text), box, _in_tag(text)) if place is not None]
+    if not found:
+        return _bare(text)
+    place, content = max(found)
+    inner = boxed(content)
+    if inner is None and box is not None and box[0] < place < box[0] + len(box[1]):  # \boxed{\text{Answer: }70}
+        inner = box[0], plain(box[1]).rpartition(":")[2]
+    return (inner[1] if inner else content).strip() or None
 
 
 def _marked(text: str) -> tuple[int, str] | None:
@@ -56,7 +59,10 @@ def _in_tag(text: str) -> tuple[int, str] | None:
 
 
 def _bare(text: str) -> str | None:
-    lines = [line for line in text.splitlines() if plain(line)]
-    if not lines or len(lines[-1]) > _LONGEST_BARE or exact(lines[-1], most_words=1) is None:
-        return None
-    return lines[-1].strip()
+    for line in reversed(text.splitlines()):
+        if len(line) > _LONGEST_BARE and line.strip(" \t$*_`"):
+            return None
+        line = line.strip().removeprefix("> ").rstrip("!")
+        if plain(line):
+            return line if exact(line, most_words=1) is not None else None
+    return None

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 SECONDS = 5.0
 """For one comparison."""
 START_SECONDS = 60.0
-"""For the first one of a process, which imports sympy; a busy machine takes its time."""
+"""For the start of a process, which imports sympy; a busy machine takes its time."""
 PROCESSES = 2
 
 
@@ -68,27 +68,23 @@ class _Worker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._warm = False
 
     def compare(self, gold: str, answer: str, seconds: float) -> Ruling:
         if self._process is None or self._process.poll() is not None:
             self._start()
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
-            raise HarnessError("the symbolic scorer did not start: run `python -m harness.scoring.symbolic` to see why")
-        # A process that is still importing gets time for that, so that a slow start is not a wrong answer.
-        limit = seconds if self._warm else seconds + START_SECONDS
-        request = json.dumps({"gold": gold, "answer": answer, "seconds": limit}).encode() + b"\n"
+            raise _no_start()
+        request = json.dumps({"gold": gold, "answer": answer, "seconds": seconds}).encode() + b"\n"
         try:
             process.stdin.write(request)
             process.stdin.flush()
-            reply = _read_line(process.stdout.fileno(), limit)
+            reply = _read_line(process.stdout.fileno(), seconds)
         except BrokenPipeError:
             reply = b""
         if reply is None or not reply:  # past its time, or ended by its limits of time and memory
             self.stop()
             return Ruling(False, timed_out=True)
-        self._warm = True
         return Ruling(bool(json.loads(reply)["equal"]))
 
     def stop(self) -> None:
@@ -98,15 +94,26 @@ class _Worker:
             for stream in (self._process.stdin, self._process.stdout):
                 if stream is not None:
                     stream.close()
-        self._process, self._warm = None, False
+        self._process = None
 
     def _start(self) -> None:
+        """A process whose imports are done, so that a slow start is not a wrong answer, nor a hang a long one.
+
+        Raises: HarnessError where it does not come up.
+        """
         self.stop()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "harness.scoring.symbolic"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
+        if self._process.stdout is None or not _read_line(self._process.stdout.fileno(), START_SECONDS):
+            self.stop()
+            raise _no_start()
+
+
+def _no_start() -> HarnessError:
+    return HarnessError("the symbolic scorer did not start: run `python -m harness.scoring.symbolic` to see why")
 
 
 def _read_line(handle: int, seconds: float) -> bytes | None:

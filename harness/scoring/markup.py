@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import re
+import string
 
 _END_TOKENS = (
     "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>", "<end_of_turn>", "<eos>", "</s>",
 )  # fmt: skip
 _AFTER_END = re.compile("|".join(re.escape(token) for token in _END_TOKENS))
 _THOUGHT = "</think>"
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BRACE = re.compile(r"(?<!\\)[{}]")
 
 _WRAPPED = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathit|mbox|emph|operatorname)\s*\{([^{}]*)\}")
 _SPACING = re.compile(r"(?<!\\)\\[,!;:> ]|~|\\quad\b|\\qquad\b|\\displaystyle\b|\\left(?![a-zA-Z])|\\right(?![a-zA-Z])")
 _FORMULA = re.compile(r"\$\$?|\\[()\[\]]")
 _DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|\\degree\b|\\circ\b|°")
 _TAG = re.compile(r"</?[a-zA-Z][\w-]*>")
-_DASHES = str.maketrans({"−": "-", "–": "-", "﹣": "-", "－": "-", "，": ",", "：": ":", "\u00a0": " ", "\u202f": " "})
+_SIGNS = str.maketrans({
+    "−": "-", "–": "-", "﹣": "-", "－": "-", "，": ",", "：": ":", "\u00a0": " ", "\u202f": " ", "\u2009": " ",
+    "\u200b": "", "\u200c": "", "\u200d": "", "\u2060": "", "\ufeff": "",  # of no width
+    "×": "\\times ", "·": "\\cdot ", "÷": "/", "∞": "\\infty ", "π": "\\pi ", "²": "^2", "³": "^3", "±": "\\pm ",
+    "½": "\\frac{1}{2}", "⅓": "\\frac{1}{3}", "⅔": "\\frac{2}{3}", "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}",
+})  # fmt: skip
+_ROOT = re.compile(r"√\s*(?:\(([^()]*)\)|\{([^{}]*)\}|(\d+|[a-zA-Z]))")
+_POWER = re.compile(r"(?<=[\w)\]}])\s*\*\*\s*(?:(-?\d+)(?!\w)|(?=[\w(]))")
 
 
 def before_end(response: str) -> str:
@@ -26,33 +36,30 @@ def before_end(response: str) -> str:
 
 def boxed(text: str) -> tuple[int, str] | None:
     r"""(position, content) of the last \boxed{...} or \fbox{...} with balanced braces and some content."""
-    for match in reversed(list(re.finditer(r"\\(?:boxed|fbox)\s*\{", text))):
-        content = _balanced(text, match.end())
-        if content is not None and content.strip():
-            return match.start(), content
-    return None
-
-
-def _balanced(text: str, start: int) -> str | None:
-    depth = 1
-    for i in range(start, len(text)):
-        if text[i] == "{" and text[i - 1] != "\\":
-            depth += 1
-        elif text[i] == "}" and text[i - 1] != "\\":
-            depth -= 1
-            if depth == 0:
-                return text[start:i]
-    return None
+    commands = {match.end() - 1: match.start() for match in _BOX.finditer(text)}  # by the place of their brace
+    found: tuple[int, str] | None = None
+    braces: list[int] = []
+    for match in _BRACE.finditer(text) if commands else ():  # one pass: a model may open thousands of boxes
+        if match[0] == "{":
+            braces.append(match.start())
+        elif braces:
+            brace = braces.pop()
+            place = commands.get(brace)
+            if place is not None and (found is None or place > found[0]):
+                content = text[brace + 1 : match.start()]
+                found = (place, content) if content.strip() else found
+    return found
 
 
 def plain(text: str) -> str:
     r"""The expression itself: `**$\boxed{70}$.**` becomes `70`. What it means is not changed."""
-    text = text.translate(_DASHES)
+    text = _ROOT.sub(lambda found: f"\\sqrt{{{found[1] or found[2] or found[3]}}}", text.translate(_SIGNS))
     inner = boxed(text)
     if inner is not None and len(inner[1]) >= len(text) - 40:  # the box is (nearly) all there is
         text = inner[1]
     text = _TAG.sub(" ", text)
-    text = re.sub(r"\*\*|__|`|^\s*#+\s|^\s*>\s", "", text).strip().strip("*").strip()
+    text = _POWER.sub(lambda found: f"^{{{found[1]}}}" if found[1] else "^", text)  # the others are bold type
+    text = re.sub(r"\*\*|__|`|^\s*#+\s", "", text).strip().strip("*").strip()
     text = text.replace("\\$", " ").replace("\\%", "%")
     text = _FORMULA.sub(" ", text)
     text = _DEGREE.sub(" ", text)
@@ -63,4 +70,4 @@ def plain(text: str) -> str:
     for _ in range(3):  # wrappers nest, but not deeply
         text = _WRAPPED.sub(r" \1 ", text)
     text = re.sub(r"\s+", " ", text).strip()
-    return re.sub(r"[\s.,;:!]+$", "", text).strip(" \"'“”‘’")
+    return text.rstrip(string.whitespace + ".,;:").strip(" \"'“”‘’")

@@ -9,10 +9,10 @@ from harness.scoring import judge, truth
 from harness.scoring.answer import extract
 from harness.scoring.judge import Judge
 from harness.scoring.markup import plain
-from harness.scoring.number import canonical, exact
+from harness.scoring.number import LONGEST, canonical, exact
 
 NAME = "exact-or-symbolic"
-VERSION = "1"
+VERSION = "2"
 """Raised whenever a response could be judged differently than before."""
 SCORER = f"{NAME}/{VERSION}"
 """What stands beside every evaluated response."""
@@ -45,6 +45,8 @@ def score(response: str, ground_truth: Any, compare: Judge | None = None) -> Ver
     answer = extract(response)
     if answer is None:
         return Verdict(False, None)
+    if len(answer) > LONGEST:
+        return Verdict(False, plain(answer[:LONGEST]) or None)
     number, right = exact(answer), exact(gold)
     text = canonical(number) if number is not None else plain(answer)
     if number is not None and right is not None:

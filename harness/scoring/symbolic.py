@@ -4,7 +4,8 @@ A process of its own, because sympy can run for hours or eat all memory on what 
 only thing that can be stopped safely from a worker thread: math-verify's own time limit is SIGALRM, which works in the
 main thread alone and elsewhere becomes a silent "wrong".
 
-Request {"gold": str, "answer": str, "seconds": float}, reply {"equal": bool} or {"equal": false, "error": str}.
+First it says {"ready": true}, when its imports are done. Then request {"gold": str, "answer": str, "seconds": float},
+reply {"equal": bool} or {"equal": false, "error": str}.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ def equal(gold: str, answer: str) -> bool:
 
 
 def serve(requests: TextIO, replies: TextIO) -> None:
-    """Answers requests until their end."""
+    """Imports what takes seconds, says so, and answers requests until their end."""
+    import math_verify  # noqa: F401
+
+    _reply(replies, {"ready": True})
     for line in requests:
         request = json.loads(line)
         _limit_time(float(request["seconds"]))
@@ -48,8 +52,12 @@ def serve(requests: TextIO, replies: TextIO) -> None:
             reply = {"equal": False, "error": type(error).__name__}
         except Exception as error:  # whatever sympy raises on nonsense means that it is not the right answer
             reply = {"equal": False, "error": f"{type(error).__name__}: {error}"[:200]}
-        replies.write(json.dumps(reply) + "\n")
-        replies.flush()
+        _reply(replies, reply)
+
+
+def _reply(replies: TextIO, reply: dict[str, object]) -> None:
+    replies.write(json.dumps(reply) + "\n")
+    replies.flush()
 
 
 def _limit_time(seconds: float) -> None:

@@ -33,8 +33,65 @@ def test_places_and_names_do_not_split_an_arm_but_settings_do(smoke):
         assert len(arms.group([smoke[0], changed(key, value)])) == 1, key
     two = arms.group([smoke[0], changed("recipe.group_size", 8)])
     assert [arm.label for arm in two] == [
-        "mean (GRPO) · tiny (0.3M) · group_size=16", "mean (GRPO) · tiny (0.3M) · group_size=8",
+        "mean (GRPO) · tiny (0.3M) · group_size=8", "mean (GRPO) · tiny (0.3M) · group_size=16",
     ]  # fmt: skip
+
+
+def settings(run, name, K=None, **changes):
+    """A run of another setting; `__` in a keyword is a dot, and `clip` is set as the harness and as verl call it."""
+    config = {
+        **{key: value for key, value in run.config.items() if key != "verl"},
+        "baseline": {"name": name} | ({"K": K, "mask": "both"} if K else {}),
+        "recipe": {"name": "dapo", "group_size": 16, "clip_high": 0.28},
+        "verl": {"algorithm": {"adv_estimator": "qae" if K else "grpo"}, "actor": {"use_kl_loss": False}},
+    }
+    for key, value in changes.items():
+        top, leaf = key.split("__")
+        config[top] = {**config[top], leaf: value}
+    config["verl"]["actor"] = {"clip_ratio_high": config["recipe"]["clip_high"], **config["verl"]["actor"]}
+    return replace(run, id=f"{name}{K}{changes}", config=config)
+
+
+def test_a_label_says_the_setting_once_and_only_what_tells_arms_apart(smoke):
+    run = smoke[0]
+    clips = [settings(run, *b, recipe__clip_high=c) for c in (0.28, 0.2) for b in (("mean",), ("qae", 0.4))]
+    assert [arm.short for arm in arms.group(clips)] == [
+        "mean (GRPO) · clip_high=0.2", "mean (GRPO) · clip_high=0.28",
+        "QAE K=0.4 · clip_high=0.2", "QAE K=0.4 · clip_high=0.28",
+    ]  # fmt: skip
+    recipes = [
+        settings(run, "mean", recipe__name="gspo", recipe__clip_high=4e-4, verl__loss_agg_mode="seq"),
+        settings(run, "mean"),
+        settings(run, "qae", 0.4),
+        settings(run, "mean", recipe__name="kl_loss", verl__actor={"use_kl_loss": True, "kl_loss_coef": 0.01}),
+        settings(run, "mean", recipe__name="kl_loss", verl__actor={"use_kl_loss": True, "kl_loss_coef": 0.001}),
+    ]
+    assert sorted(arm.short for arm in arms.group(recipes)) == [
+        "QAE K=0.4 · recipe=dapo", "mean (GRPO) · recipe=dapo", "mean (GRPO) · recipe=gspo",
+        "mean (GRPO) · recipe=kl_loss · kl_loss_coef=0.001", "mean (GRPO) · recipe=kl_loss · kl_loss_coef=0.01",
+    ]  # fmt: skip
+    sizes = [settings(run, "mean", recipe__group_size=size) for size in (16, 4, 8)]
+    assert [arm.setting for arm in arms.group(sizes)] == ["group_size=4", "group_size=8", "group_size=16"]
+    models = [settings(run, *b, model__name=m) for m in ("small", "tiny") for b in (("mean",), ("qae", 0.4))]
+    assert [arm.label for arm in arms.group(models)] == [
+        "mean (GRPO) · small (0.3M)", "QAE K=0.4 · small (0.3M)", "mean (GRPO) · tiny (0.3M)", "QAE K=0.4 · tiny (0.3M)",
+    ]  # fmt: skip
+    assert arms.group(models)[0].short == "mean (GRPO) · small (0.3M)", "the model is what differs"
+
+
+def test_an_arm_is_held_against_the_baseline_of_its_own_setting(smoke):
+    run = smoke[0]
+    clips = [settings(run, *b, recipe__clip_high=c) for c in (0.28, 0.2) for b in (("mean",), ("qae", 0.4))]
+    found = arms.group([*clips, settings(run, "qae", 0.4, recipe__clip_high=0.2, recipe__group_size=4)])
+    means = arms.meant(found, "mean")
+    assert [arm.runs[0].get("recipe.clip_high") for arm in means] == [0.2, 0.28]
+    for arm in found:
+        if arm not in means:
+            assert arms.counterpart(arm, means).runs[0].get("recipe.clip_high") == arm.runs[0].get("recipe.clip_high")
+    (one,) = arms.meant(found, {"baseline.name": "mean", "recipe.clip_high": 0.28})
+    assert one is means[1]
+    assert arms.meant(found, "mean clip_high=0.28") == [means[1]]
+    assert arms.meant(found, {"baseline.name": "mean", "recipe.clip_high": 0.3}) == []
 
 
 def test_grouping_by_keys(smoke):

@@ -13,7 +13,7 @@ import pytest
 from analysis import cli, report, results
 from analysis import study as studies
 from analysis.bootstrap import Interval
-from analysis.chart import Axis, Chart, Curve, Panel
+from analysis.chart import Axis, Bar, Chart, Curve, Panel
 from analysis.health import Health
 from analysis.paired import Difference
 from analysis.report import build, cards, interactive, summary
@@ -192,9 +192,10 @@ def test_no_shown_difference_is_said_as_such(smoke):
 
 def test_many_arms_are_counted_instead_of_listed(smoke):
     chosen = [run for run in smoke if run.get("seed") == 1]
+    baselines = [{"name": "mean"}, *({"name": "qae", "K": i / 100, "mask": "both"} for i in range(1, 24))]
     runs = [
-        replace(chosen[i % 3], id=f"r{i}", config={**chosen[i % 3].config, "data": {"name": f"set {i}"}})
-        for i in range(24)
+        replace(chosen[i % 3], id=f"r{i}", config={**chosen[i % 3].config, "baseline": baseline})
+        for i, baseline in enumerate(baselines)
     ]
     final = results.final(studies.of(runs), resamples=50)
     shown = {(arm.key, final.primary, 1): cell(0.01, 0.05 + i / 100, 0.01) for i, arm in enumerate(final.arms[1:11])}
@@ -292,6 +293,15 @@ def test_a_folder_that_cannot_be_written_is_named(smoke, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(HarnessError, match="cannot be written.*choose another folder with --out"):
         report.write("smoke", smoke[:1], tmp_path / "file", figures=False)
+
+
+def test_numbers_on_a_bar_axis_are_names_and_a_title_of_two_lines_has_its_room():
+    marks = tuple(Bar(at=at, value=1.0, name="mean", color="#D55E00") for at in ("2\nenable=<b>", "4", "16"))
+    panel = Panel(x=Axis(label="G"), y=Axis(label="%"), marks=marks, title=f"{'one' * 12} · {'two' * 12}")
+    [plot] = interactive.plots(Chart(key="k", title="t", caption="c", panels=(panel,)))
+    assert plot["layout"]["xaxis"]["type"] == "category"
+    assert plot["data"][0]["x"] == ["2<br>enable=&lt;b&gt;", "4", "16"]
+    assert plot["layout"]["margin"]["t"] == 24 + 2 * 16
 
 
 def test_arrays_are_packed_without_loss_for_a_plot():

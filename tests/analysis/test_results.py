@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis import arms, published, results, tables
+from analysis import arms, figures, published, results, tables
 from analysis import study as studies
 from analysis.tally import ALL
 from harness.errors import HarnessError
@@ -164,6 +164,44 @@ def test_repeated_runs_of_one_seed_are_one_seed(smoke, folder):
     assert any("several runs of one seed (3 of seed 1)" in line for line in cautions(study, found))
 
 
+def test_several_settings_are_each_compared_with_their_own_baseline(smoke):
+    """Twice the same runs, as if with another group size: the differences are those of the half alone."""
+    other = [
+        replace(run, id=f"x{run.id}", config={**run.config, "recipe": {**run.config["recipe"], "group_size": 4}})
+        for run in smoke
+    ]
+    alone = results.final(studies.of(smoke), resamples=50)
+    found = results.final(studies.of([*smoke, *other]), resamples=50)
+    assert len(found.arms) == 6
+    assert found.base_name == "the baseline of the same setting"
+    expected = {arm.name: alone.cell(arm, ALL, 1).difference for arm in alone.arms}
+    for arm in found.arms:
+        difference = found.cell(arm, ALL, 1).difference
+        base = found.base(arm)
+        if arm.name == "mean (GRPO)":
+            assert (difference, base) == (None, None)
+        else:
+            assert base.name == "mean (GRPO)"
+            assert base.setting == arm.setting
+            assert difference.interval.estimate == expected[arm.name].interval.estimate
+    content = tables.table(found)
+    assert [(arm.name, arm.setting.rsplit("=")[-1]) for arm in content.arms] == [
+        (name, size) for size in ("4", "16") for name in ("mean (GRPO)", "QAE K=0.4", "QAE K=0.6")
+    ], "as in the paper, below the baseline that it is added to"
+    assert content.against[0] == ""
+    assert content.against[1] == content.arms[0].label
+    assert "against the baseline of the same setting" in content.caption
+    bars = figures.bars.settings(found).panels[0].marks
+    assert [(bar.at, bar.name) for bar in bars[:3]] == [("4", n) for n in ("mean (GRPO)", "QAE K=0.4", "QAE K=0.6")]
+    with pytest.raises(HarnessError, match="the same setting"):
+        figures.bars.settings(alone)
+    config = results.final(
+        studies.of([*smoke, *other]), {"baseline.name": "mean", "recipe.group_size": 4}, resamples=50
+    )
+    assert config.base_name == "mean (GRPO) · group_size=4"
+    assert len(config.bases) == 5, "one baseline for all, where the sweep says which"
+
+
 def paper_arm(smoke, **changes):
     config = {
         "seed": 1, "model": {"name": "qwen3-8b-base", "path": "Qwen/Qwen3-8B-Base"},
@@ -188,6 +226,10 @@ def paper_arm(smoke, **changes):
         ({"baseline__name": "qae", "baseline__mask": "positive"}, "AIME25", 1, None),
         ({"model__name": "tiny", "model__path": None}, "AIME25", 1, None),
         ({"baseline__name": "rloo"}, "AIME25", 1, None),
+        ({"baseline__name": "qae", "baseline__K": 0.2}, "AIME25", 1, None),
+        ({"baseline__name": "qae", "baseline__K": 0.6}, "AIME25", 1, None),
+        ({"baseline__name": "qae", "baseline__K": 0.6, "recipe__name": "kl_cov"}, "AIME25", 1, 33.44),
+        ({"recipe__name": "dapo_no_clip_higher", "recipe__clip_high": 0.2}, "AIME24", 1, 32.29),
         ({}, "AIME25", 8, None),
         ({}, "add_easy", 1, None),
     ],

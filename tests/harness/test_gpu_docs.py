@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
+import tomllib
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from harness import sweep
 from harness.compose import project_folder
 
+README = (project_folder() / "README.md").read_text()
 TEXT = (project_folder() / "docs" / "gpu.md").read_text()
 
 
@@ -32,9 +36,34 @@ def test_versions_are_the_pins_of_the_installed_verl():
         assert f"verl[vllm]=={installed}" in (project_folder() / "docs" / recipe).read_text()
 
 
-def test_the_hours_of_every_study_are_its_files():
-    rows = dict(re.findall(r"^\| (\w+) \|[^|]*\| \d+ \| ([\d,]+) \|$", TEXT, re.MULTILINE))
-    stated = {name: sweep.load(name).gpu_hours for name in sweep.names() if "/" not in name}
-    assert {name: float(hours.replace(",", "")) for name, hours in rows.items()} == {
-        name: hours for name, hours in stated.items() if hours is not None
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        (TEXT, r"^\| (\w+) \|[^|]*\| (\d+) \| ([\d,]+) \|$"),
+        (README, r"^\| `(\w+)` \|[^|]*\| (\d+) \|[^|]*\|[^|]*\| ([\d,]+) \|$"),
+    ],
+)
+def test_runs_and_hours_of_every_study_are_its_files(text, row):
+    stated = {name: sweep.load(name) for name in sweep.names() if "/" not in name}
+    assert {name: (int(runs), float(hours.replace(",", ""))) for name, runs, hours in re.findall(row, text, re.M)} == {
+        name: (len(study.points), study.gpu_hours) for name, study in stated.items() if study.gpu_hours is not None
     }
+
+
+def test_an_installation_into_a_verl_environment_cannot_move_torch():
+    """No requirement of the package, nor any of theirs, leads to what a verl environment has pinned."""
+    project = tomllib.loads((project_folder() / "pyproject.toml").read_text())["project"]
+    left = [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"]["score"]]
+    seen: set[str] = set()
+    while left:
+        needed = left.pop()
+        name = canonicalize_name(needed.name)
+        if name in seen:
+            continue
+        seen.add(name)
+        for text in importlib.metadata.requires(name) or ():
+            below = Requirement(text)
+            if below.marker is None or any(below.marker.evaluate({"extra": extra}) for extra in ("", *needed.extras)):
+                left.append(below)
+    assert {"hydra-core", "sympy", "pyarrow"} <= seen, "the walk gets somewhere"
+    assert seen & {"torch", "verl", "vllm", "transformers", "ray", "tensordict", "flash-attn", "triton"} == set()

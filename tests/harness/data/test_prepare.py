@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.compose import compose
-from harness.data import hub, prepared
+from harness.data import hub, prepared, problem
+from harness.data.catalogue import SOURCES
 from harness.data.prepare import prepare, show, told
 from harness.errors import HarnessError
 from harness.signature import run_id, signature
@@ -47,6 +48,45 @@ def test_published_files(name, file, count, tmp_path):
     answers = [row["reward_model"]["ground_truth"] for row in rows]
     if name != "math500":
         assert all(str(int(answer)) == answer for answer in answers)
+
+
+HUB = "https://huggingface.co/datasets"
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "row", "answer"),
+    [
+        ("dapo_math_17k", f"{HUB}/BytedTsinghua-SIA/DAPO-Math-17k/resolve/main/data/dapo-math-17k.parquet",
+         {"data_source": "math_dapo", "prompt": [{"role": "user", "content": "What?"}], "ability": "MATH",
+          "reward_model": {"ground_truth": "34", "style": "rule-lighteval/MATH_v2"}, "extra_info": {"index": "9a9b"}}, "34"),
+        ("gsm8k_train", f"{HUB}/openai/gsm8k/resolve/main/main/train-00000-of-00001.parquet",
+         {"question": "What?", "answer": "So 500+500=<<500+500=1000>>1000.\n#### 1,000"}, "1000"),
+        ("gsm8k", f"{HUB}/openai/gsm8k/resolve/main/main/test-00000-of-00001.parquet",
+         {"question": "What?", "answer": "So 9*2=<<9*2=18>>18.\n#### 18"}, "18"),
+        ("aime24", f"{HUB}/HuggingFaceH4/aime_2024/resolve/main/data/train-00000-of-00001.parquet",
+         {"id": 60, "problem": "What?", "solution": "...", "answer": "025", "url": "https://x", "year": "2024"}, "25"),
+        ("aime25", f"{HUB}/math-ai/aime25/resolve/main/test.jsonl", {"problem": "What?", "answer": "70", "id": "0"}, "70"),
+        ("amc23", f"{HUB}/math-ai/amc23/resolve/main/test-00000-of-00001.parquet",
+         {"id": 0, "question": "What?", "answer": "27.0", "url": "https://x"}, "27"),
+        ("math500", f"{HUB}/HuggingFaceH4/MATH-500/resolve/main/test.jsonl",
+         {"problem": "What?", "solution": "...", "answer": "\\frac{14}{3}", "subject": "Algebra", "level": 3,
+          "unique_id": "test/algebra/1.json"}, "\\frac{14}{3}"),
+    ],
+)  # fmt: skip
+def test_the_hubs_files_and_their_columns(name, url, row, answer):
+    """As the hub lists them (November 2026); math-ai/amc23 has its file at the top, not in data/."""
+    assert SOURCES[name].url == url
+    assert problem.read(row) == problem.Problem("What?", answer)
+
+
+def test_a_file_that_repeats_every_problem_is_read_by_parts(tmp_path, monkeypatch):
+    """As DAPO-Math-17k is published; each row group stands for 20,000 rows."""
+    monkeypatch.setattr("harness.data.table._BATCH", 7)
+    rows = [{"problem": f"What is {i} plus 0?", "answer": str(i)} for i in range(10)] * 5
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "f.parquet")
+    result = prepare("mine", tmp_path, tmp_path / "f.parquet", "train")
+    assert (result.rows, result.repeats) == (10, 40)
+    assert [row["reward_model"]["ground_truth"] for row in prepared.read(result.path)] == [str(i) for i in range(10)]
 
 
 @needs("data")

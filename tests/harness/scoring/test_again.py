@@ -61,6 +61,11 @@ def test_kept_responses_are_judged_again(run):
 
 def test_what_cannot_be_scored_again(run):
     store = Store(run.parent)
+    spec = json.loads((run / "spec.json").read_text())
+    (run / "spec.json").write_text(json.dumps({**spec, "config": {"evaluation": {"builtin": "arithmetic"}}}))
+    with pytest.raises(HarnessError, match="the built-in task arithmetic, which has its own scorer"):
+        rescore(store, run.name)
+    (run / "spec.json").write_text(json.dumps({**spec, "config": {"evaluation": {"builtin": None}}}))
     with pytest.raises(HarnessError, match=r"no responses of step 8 \(there: 4\)"):
         rescore(store, run.name, [8])
     dump = run / "rollouts" / "4.jsonl"

@@ -28,6 +28,13 @@ from harness.scoring.number import exact
         ("70 (seventy)", 70),
         (r"336^{\circ}", 336),
         ("{70}", 70),
+        ("1 1/2", Fraction(3, 2)),
+        (r"-1\frac{1}{2}", Fraction(-3, 2)),
+        ("2½", Fraction(5, 2)),
+        ("1e3", 1000),
+        ("70\u200b", 70),
+        ("７０", 70),
+        ("10 cm²", 10),
     ],
 )
 def test_numbers_as_people_write_them(text, value):
@@ -50,6 +57,11 @@ def test_numbers_as_people_write_them(text, value):
         "",
         "x",
         "1/0",
+        "10!",
+        "2**10",
+        r"2\frac{-1}{2}",
+        "9" * 5000,
+        "70 apples and bananas that were distributed evenly among children, so nothing remains",
     ],
 )
 def test_what_is_no_single_number(text):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -33,6 +34,19 @@ def symbolic():
         ("Answer: (70, 71)", "70", False),
         ("Answer: between 60 and 70", "70", False),
         ("Answer: a = 71, 70", "70", False),
+        ("Answer: $10!$", "3628800", True),
+        ("Answer: $10!$", "10", False),
+        ("Answer: 2**10", "1024", True),
+        ("Answer: 2**10", "210", False),
+        ("Answer: √2", r"\sqrt{2}", True),
+        ("Answer: π/2", r"\frac{\pi}{2}", True),
+        ("Answer: x²", "x^2", True),
+        ("Answer: ±2", r"\pm 2", True),
+        (r"Answer: $\{3,1,2\}$", r"\{1,2,3\}", True),
+        (r"Answer: $x \in [0,1)$", "[0,1)", True),
+        ("Answer: $(0,1)$", "[0,1)", False),
+        (r"Answer: $(2,\infty)\cup(-\infty,-2)$", r"(-\infty,-2)\cup(2,\infty)", True),
+        ("Answer: __import__('os').abort()", "1", False),
     ],
 )
 def test_expressions(symbolic, response, truth, right):
@@ -52,6 +66,51 @@ def test_numbers_need_no_process():
     assert score("Answer: 70.0", "070", Never()).correct
     assert not score("Answer: 71", "070", Never()).correct
     assert not score("Answer: " + "1+" * 400 + "1", "801", Never()).correct, "too long to be an answer"
+
+
+@pytest.mark.parametrize(
+    ("response", "right"),
+    [
+        ("\\boxed{" * 50_000, False),
+        ("\\boxed{" * 3_000 + "70" + "}" * 3_000, True),
+        ("\\boxed{70}" * 20_000, True),
+        ("answer" + " " * 50_000 + "x", False),
+        ("answer " * 50_000 + "is 70", True),
+        ("Answer: " * 50_000 + "70", True),
+        ("<answer>" * 50_000, False),
+        ("\n" * 50_000 + "#### 70", True),
+        ("Answer: " + "." * 50_000 + "x", False),
+        ("Answer: " + "a=" * 50_000 + "70", False),
+        ("Answer: " + "7" * 50_000, False),
+        ("Answer: 70 apples and bananas that were distributed evenly among the children, so none is left", False),
+        ("Answer: 70 " + "a" * 900 + "#", False),
+        ("Answer: " + "^ " * 400, False),
+        ("!" * 100_000 + "x", False),
+    ],
+)
+def test_no_text_makes_the_reading_of_it_slow(response, right):
+    """A model that repeats itself must not hold up training: 50,000 repeats took minutes, 40 letters hours."""
+
+    class Never:
+        def compare(self, gold, answer):
+            return judge.Ruling(False)
+
+    began = time.process_time()
+    assert score(response, "70", Never()).correct is right
+    assert time.process_time() - began < 3
+
+
+def test_a_process_says_when_it_is_ready_and_a_hang_gets_no_more_than_its_limit(monkeypatch):
+    limits = []
+    read = judge._read_line
+    monkeypatch.setattr(judge, "_read_line", lambda handle, seconds: limits.append(seconds) or read(handle, seconds))
+    impatient = Judge(processes=1, seconds=0.5)
+    try:
+        for _ in range(2):
+            assert score("Answer: $9^{9^{9^{9}}}$", "70", impatient).timed_out
+    finally:
+        impatient.close()
+    assert limits == [judge.START_SECONDS, 0.5] * 2
 
 
 def test_what_never_ends_is_wrong_in_bounded_time_from_any_thread():
