@@ -227,9 +227,16 @@ def _labels(arms: Sequence[tuple[tuple[str, ...], Run]], keys: Sequence[str], ch
         "model.parameters",
         "model.builtin",
     }
-    extra = [i for i, key in enumerate(keys) if key not in said]
+    extra: dict[tuple[str, ...], int] = {}
+    for i, key in enumerate(keys):
+        column = tuple(setting[i] for setting, _ in arms)
+        pairs = set(zip(labels, column, strict=True))
+        if key not in said and len(pairs) > len(set(labels)):  # it tells arms of one name apart
+            extra.setdefault(column, i)  # verl's copy of a setting says nothing new
     return [
-        " · ".join([label, *(f"{keys[i].rsplit('.', 1)[-1]}={setting[i]}" for i in extra), *setting[len(keys) :]])
+        " · ".join(
+            [label, *(f"{keys[i].rsplit('.', 1)[-1]}={setting[i]}" for i in extra.values()), *setting[len(keys) :]]
+        )
         for label, (setting, _) in zip(labels, arms, strict=True)
     ]
 

@@ -25,6 +25,8 @@ class Axis:
     """What the quantity cannot leave: an axis that follows its values stops there."""
     log: bool = False
     ticks: tuple[float, ...] | None = None
+    names: tuple[str, ...] | None = None
+    """What stands at the ticks, where it is not their value; a newline breaks it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -72,6 +74,23 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Dots:
+    """Measured points, with an interval each where `low` and `high` are given."""
+
+    x: Floats
+    y: Floats
+    name: str
+    color: str
+    low: Floats | None = None
+    high: Floats | None = None
+    texts: tuple[str, ...] = ()
+    """Shown on hover, one a point."""
+    hollow: bool = False
+    """A ring: something is drawn inside."""
+    small: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Heat:
     """A matrix of values, first row at the top."""
 
@@ -90,7 +109,7 @@ class Rule:
     vertical: bool = False
 
 
-Mark = Curve | Layer | Bar | Heat | Rule
+Mark = Curve | Layer | Bar | Dots | Heat | Rule
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -30,6 +30,8 @@ class Row:
     """pass@1 in [0, 1] over its search seeds; None without a finished run."""
     partial: float
     """pass@1 of the last evaluations of a run that did not finish; NaN where there are none."""
+    second: float
+    """pass@k in [0, 1] over its search seeds; NaN without a finished run, or where k is more than the samples."""
     entropy: float
     """Nats a token over the last part of training, mean over its runs."""
     hours: float
@@ -66,11 +68,31 @@ def rows(study: Study, view: View) -> list[Row]:
         partial = trial.runs[0].look.measure.value(study.rules.objective.last) if trial.runs and not done else math.nan
         found.append(
             Row(
-                trial, study.space.name(trial.cell), len(done), _interval(done, study), partial,
+                trial, study.space.name(trial.cell), len(done), _interval(done, study), partial, second(done, study),
                 sum(entropies) / len(entropies) if entropies else math.nan, sum(r.look.hours for r in trial.runs),
             )
         )  # fmt: skip
     return sorted(found, key=lambda row: (row.interval is None, -(row.interval.estimate if row.interval else 0.0)))
+
+
+def second(runs: Sequence[SeedRun], study: Study) -> float:
+    """Mean pass@k of runs, NaN without any."""
+    found = [r.look.measure.second(study.rules.objective.last) for r in runs]
+    found = [value for value in found if math.isfinite(value)]
+    return sum(found) / len(found) if found else math.nan
+
+
+def front(found: Sequence[Row]) -> frozenset[int]:
+    """Numbers of the trials that none beats in pass@1 and pass@k together; those without both are left out."""
+    points = {
+        row.trial.number: (row.interval.estimate, row.second)
+        for row in found if row.interval is not None and math.isfinite(row.second)
+    }  # fmt: skip
+
+    def beaten(point: tuple[float, float]) -> bool:
+        return any(o != point and o[0] >= point[0] and o[1] >= point[1] for o in points.values())
+
+    return frozenset(number for number, point in points.items() if not beaten(point))
 
 
 def finished(runs: Sequence[SeedRun], study: Study) -> list[SeedRun]:

@@ -27,10 +27,10 @@ LEVELS = [round(0.05 + 0.9 * i / 15, 3) for i in range(16)]
 
 
 def study(folder: Path, runs: int) -> Path:
-    """A sweep file of about so many distinct runs: 16 levels, two masks and two models, times seeds."""
+    """A sweep file of about so many distinct runs: 16 levels, two scales and two models, times seeds."""
     seeds = list(range(max(1, runs // (len(LEVELS) * 4))))
     grid = {"model": ["tiny", "small"], "baseline": "qae", "baseline.interpolation": "linear",
-            "baseline.mask": ["both", "positive"], "baseline.K": LEVELS}  # fmt: skip
+            "baseline.norm_by_std": [True, False], "baseline.K": LEVELS}  # fmt: skip
     path = folder / "large.yaml"
     path.write_text(json.dumps({"overrides": ["cluster=local"], "grid": [grid], "seeds": seeds}))
     return path

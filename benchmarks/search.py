@@ -75,6 +75,12 @@ def table(repetitions: int, budget: int, slope: float, noise: float) -> dict[str
     return found
 
 
+def text(found: dict[str, tuple[int, float]], repetitions: int) -> str:
+    """The table as it is printed."""
+    rows = [f"{name:<14}{f'{right} of {repetitions}':>18}{runs:>14.1f}" for name, (right, runs) in found.items()]
+    return "\n".join([f"{'method':<14}{'best rank named':>18}{'runs taken':>14}", *rows])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=10)
@@ -86,9 +92,8 @@ def main() -> None:
         f"16 ranks, {options.budget} runs at most; the neighbours of the best rank lose {100 * options.slope:g} points,"
         f" seeds scatter by {100 * options.noise:g}"
     )
-    print(f"{'method':<14}{'best rank named':>18}{'runs taken':>14}")
-    for name, (right, runs) in table(options.repetitions, options.budget, options.slope, options.noise).items():
-        print(f"{name:<14}{f'{right} of {options.repetitions}':>18}{runs:>14.1f}")
+    found = table(options.repetitions, options.budget, options.slope, options.noise)
+    print(text(found, options.repetitions))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ Wanted = Callable[[RunState, str], bool]
 
 
 def retry(store: Store, runs: Sequence[str], wanted: Wanted) -> int:
-    """Tries the wanted ones of these runs again. Returns the exit code of the worst sweep.
+    """Tries the wanted ones of these runs again; a study does so itself. Returns the exit code of the worst sweep.
 
     Raises: HarnessError where a run can no longer be composed as it was.
     """
@@ -32,7 +32,10 @@ def retry(store: Store, runs: Sequence[str], wanted: Wanted) -> int:
     by_sweep: dict[str, list[str]] = {}
     for run in chosen:
         by_sweep.setdefault(str(store.brief(run).get("sweep", "")), []).append(run)
-    codes = [_again(store, name, group, chosen, project) for name, group in by_sweep.items()]
+    codes = [
+        _by_study(store, name, group) if name.startswith("search/") else _again(store, name, group, chosen, project)
+        for name, group in by_sweep.items()
+    ]
     return max(codes)
 
 
@@ -56,6 +59,12 @@ def _again(store: Store, name: str, group: Sequence[str], chosen: dict[str, RunS
     anyway = frozenset(run for run in group if chosen[run].kind == "unknown")
     asked = [e if e.id in group else _kept(e) for e in entries]
     return apply.carry_out(sweep, asked, store, project, report=False, anyway=anyway)
+
+
+def _by_study(store: Store, name: str, group: Sequence[str]) -> int:
+    from harness.search import steer
+
+    return steer.retry(store, name, group)
 
 
 def _kept(entry: Planned) -> Planned:

@@ -57,11 +57,14 @@ def carry_out(
     told.append(summary(entries))
     print("\n\n".join(told) + "\n", flush=True)
     estimates.check_budget(sweep, entries, store)
-    pruned = schedule.prune(store, schedule.left_out(store, sweep, entries), agreed=prune)
+    schedule.check(entries)
+    left_out = schedule.left_out(store, sweep, entries)
+    pruned = schedule.prune(store, left_out, agreed=prune)
+    left_out = [] if prune else left_out
     if pruned:
         print("\n".join(pruned) + "\n", flush=True)
     if schedule.launcher(entries) == "slurm":
-        done = schedule.schedule(sweep, entries, store, project, trainer=trainer, anyway=anyway)
+        done = schedule.schedule(sweep, entries, store, project, trainer=trainer, anyway=anyway, left_out=left_out)
         print("\n".join(schedule.told(done, sweep.name)))
         return EXIT_DONE
     # Runs that another process works on are waited for: the report is about all of them.
@@ -73,7 +76,7 @@ def carry_out(
         check(machine, job.need, job.label)
     stop = StopRequest()
     stop.install()
-    freeze.freeze(sweep, entries, store, project, provenance.collect(project), trainer)
+    freeze.freeze(sweep, entries, store, project, provenance.collect(project), trainer, left_out=left_out)
     if jobs:
         what = "1 run trains" if len(jobs) == 1 else f"{len(jobs)} runs train"
         print(f"{what} on this machine; Ctrl-C saves and stops, the same command goes on\n", flush=True)

@@ -27,20 +27,16 @@ def _asked(arguments: argparse.Namespace) -> tuple[str, list[str]]:
     return arguments.sweep, arguments.overrides
 
 
-def _is_study(name: str) -> bool:
-    from harness import sweep
-
-    return (sweep.folder() / "search" / f"{name.removeprefix('search/')}.yaml").is_file()
-
-
 def _plan(arguments: argparse.Namespace) -> int:
     from harness import estimates, report_text
     from harness.compose import project_folder
     from harness.plan import plan, summary
+    from harness.search import study
+    from harness.slurm import schedule
     from harness.store import Store
     from harness.sweep import load
 
-    if _is_study(arguments.sweep):
+    if study.exists(arguments.sweep):
         from harness.search.command import plan as plan_study
 
         print(plan_study(arguments.sweep, arguments.overrides))
@@ -50,7 +46,8 @@ def _plan(arguments: argparse.Namespace) -> int:
     store = Store.default(project)
     entries = plan(sweep, store, project)
     shown = report_text.plan(sweep, entries, estimates.points(entries, store))
-    print("\n\n".join([shown, *estimates.lines(entries, store), summary(entries)]))
+    print("\n\n".join([shown, *estimates.lines(entries, store), summary(entries)]), flush=True)
+    schedule.check(entries)
     return 0
 
 

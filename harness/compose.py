@@ -142,8 +142,10 @@ def _parse(text: str) -> _Override:
     if parsed.type == OverrideType.DEL:
         raise HarnessError(f"override {text!r}: keys cannot be deleted; set {key}=null or another value")
     if parsed.is_sweep_override():
+        asked, _, value = text.partition("=")
         raise HarnessError(
-            f"override {text!r} names several values: write a sweep in sweeps/ and run `harness sweep NAME`"
+            f"override {text!r} names several values: write a sweep in sweeps/ and run `harness sweep NAME`; "
+            f"one value with a comma is quoted twice: \"{asked}='{value}'\""
         )
     return _Override(key, parsed.value(), text)
 

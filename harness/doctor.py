@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,23 +48,29 @@ def run(store: Store, overrides: Sequence[str], *, job: bool = False) -> int:
     """
     composed = compose(overrides)
     slurm = composed.settings.cluster.launcher == "slurm"
-    worst = OK
-    for finding in findings(store, composed):
-        print(finding, flush=True)
-        worst = FAILURE if FAILURE in (worst, finding.level) else WARNING if WARNING in (worst, finding.level) else OK
+    failed = _print(findings(store, composed, job=job))
     if job and not slurm:
         raise HarnessError("doctor --job: there is no SLURM here: leave out --job, or run on a login node")
-    if job:
+    if job and failed:
+        print(Finding(WARNING, "probe", "was not sent", "mend the failures first"))
+    elif job:
         from harness.slurm import probe
 
-        for finding in probe.send(store, composed):
-            print(finding, flush=True)
-            worst = FAILURE if finding.level == FAILURE else worst
-    return int(worst == FAILURE)
+        failed = _print(probe.send(store, composed))
+    return int(failed)
 
 
-def findings(store: Store, composed: Composed) -> Iterator[Finding]:
-    """All findings that need no job."""
+def _print(found: Iterator[Finding]) -> bool:
+    """Whether one of them is a failure."""
+    failed = False
+    for finding in found:
+        print(finding, flush=True)
+        failed |= finding.level == FAILURE
+    return failed
+
+
+def findings(store: Store, composed: Composed, *, job: bool = False) -> Iterator[Finding]:
+    """All findings that need no job; `job` is whether one will look from a node, too."""
     if composed.settings.cluster.launcher == "slurm":
         from harness.slurm import doctor as cluster
 
@@ -71,8 +78,7 @@ def findings(store: Store, composed: Composed) -> Iterator[Finding]:
     else:
         yield Finding(OK, "cluster", "runs on this machine (no SLURM, or cluster=local)")
     yield from versions(composed)
-    yield from shared_folder(store, composed)
-    yield from disk(store, composed)
+    yield from folders(store, composed, job=job)
     yield from inputs(composed)
     yield from tracking(composed)
 
@@ -124,26 +130,41 @@ def _fits(version: str, asked: str) -> bool:
     return SpecifierSet(asked).contains(version, prereleases=True)
 
 
-def shared_folder(store: Store, composed: Composed) -> Iterator[Finding]:
-    """Whether runs can be written, and whether nodes see what this machine sees."""
+def folders(store: Store, composed: Composed, *, job: bool) -> Iterator[Finding]:
+    """Whether runs and the cache can be written, and whether nodes see what this machine sees."""
     from harness.freeze import cache_folder, check_writable
 
+    cache = cache_folder(project_folder())
     try:
         check_writable(store.root)
     except HarnessError as error:
         yield Finding(FAILURE, "runs folder", str(error))
-        return
-    yield Finding(OK, "runs folder", f"{store.root} can be written")
-    if composed.settings.cluster.launcher != "slurm":
-        return
-    places = {"runs folder": store.root, "cache": cache_folder(project_folder()), "python": Path(sys.prefix)}
-    for name, path in places.items():
-        kind = filesystem(path)
-        if kind.startswith(_SHARED):
-            yield Finding(OK, name, f"{path} is on {kind}: nodes can see it")
-        else:
-            remedy = "a folder that all nodes share is needed; `harness doctor --job` finds out"
-            yield Finding(WARNING, name, f"{path} is on {kind or 'an unknown file system'}", remedy)
+    else:
+        yield Finding(OK, "runs folder", f"{store.root} can be written")
+        yield from disk(store, composed)
+    if trouble := unwritable(cache):
+        yield Finding(FAILURE, "cache", f"{cache} cannot be written ({trouble})", "set HARNESS_CACHE to another folder")
+    if composed.settings.cluster.launcher != "slurm" or job:
+        return  # a job finds out
+    places = {"the runs folder": store.root, "the cache": cache, "Python": Path(sys.prefix)}
+    kinds = {name: filesystem(path) for name, path in places.items()}
+    local = {name: kind for name, kind in kinds.items() if not kind.startswith(_SHARED)}
+    if local:
+        what = ", ".join(f"{name} on {kind or 'an unknown file system'}" for name, kind in local.items())
+        remedy = "nodes need the same folders; `harness doctor --job` finds out whether they see them"
+        yield Finding(WARNING, "shared folders", what, remedy)
+    else:
+        yield Finding(OK, "shared folders", ", ".join(f"{name} on {kind}" for name, kind in kinds.items()))
+
+
+def unwritable(folder: Path) -> str:
+    """Why no file can be made in a folder, '' where one can."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return str(error.strerror)
 
 
 def filesystem(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +60,10 @@ _REASONS = {
 }  # fmt: skip
 
 
+REMEDIES = {"out of host memory": "; ask for more: cluster.memory_gb"}
+"""By class: the same whatever the run was doing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Class of a failure and the line of the log that says why."""
@@ -100,6 +105,13 @@ def classify(traces: Traces) -> Cause:
             return found
     said = f"SLURM: {traces.state.strip()} {traces.status}".strip() if state else "SLURM says nothing about its end"
     return Cause("unknown", said)
+
+
+def told(found: Cause) -> str:
+    """Class and line for people, and what to do where that is always the same."""
+    named = found.name == "unknown" or found.line.lower().startswith(found.name.lower())
+    text = found.line if named else f"{found.name}: {found.line}"
+    return text + REMEDIES.get(found.name, "")
 
 
 def _exit_code(status: str) -> int | None:
@@ -144,3 +156,16 @@ def tail(path: Path, size: int = 1 << 18) -> str:
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+_SCRIPT = re.compile(r"^\S*slurm_script: line \d+: ")
+
+
+def last_words(logs: Iterable[Path]) -> str:
+    """The line that says most at the end of logs, the oldest of which comes first; '' where they are empty."""
+    told = ""
+    for path in logs:
+        lines = [line.strip() for line in tail(path, 1 << 14).splitlines() if line.strip()]
+        named = [line for line in lines if re.search(r"rror|denied|[Nn]o such|not found|oom", line)]
+        told = (named or lines or [told])[-1]
+    return _SCRIPT.sub("", told)[:400]

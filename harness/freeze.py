@@ -98,9 +98,12 @@ def freeze(
     project: Path,
     provenance: Provenance,
     trainer: str = TRAINER,
+    *,
+    left_out: Sequence[str] = (),
 ) -> None:
     """Writes the specs of the runs that are to be started, and which runs the sweep consists of.
 
+    `left_out` are runs of its earlier versions that go on all the same.
     Raises: HarnessError where the store cannot be written or has no room.
     """
     check_writable(store.root)
@@ -112,11 +115,13 @@ def freeze(
         store.freeze(entry.id, frozen, provenance.diff)
     if not sweep.name:
         return  # runs of no sweep
+    points = {e.id for e in entries}
     files.write_json(
         store.sweep_file(sweep.name),
         {
             "sweep": sweep.name, "question": sweep.question, "compare": dict(sweep.compare), "applied": now(),
             "points": [{"id": e.id, "label": e.label, "overrides": list(e.varied)} for e in entries],
+            "left_out": [run for run in left_out if run not in points],
         },
     )  # fmt: skip
 

@@ -77,7 +77,9 @@ def launch(
 
     project = project_folder()
     store = Store.default(project)
-    points = tuple(Point(texts, texts) for texts in (_ours(job) for job in job_overrides))
+    jobs = [_ours(job) for job in job_overrides]
+    shared = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()
+    points = tuple(Point(texts, tuple(text for text in texts if text not in shared)) for texts in jobs)
     asked = Sweep(sweep or "", "", points, {}, None, Path("multirun"))
     entries = plan(asked, store, project)
     named = Sweep(sweep or name(entries), "", points, {}, None, Path("multirun"))
@@ -87,7 +89,7 @@ def launch(
     runs = list(dict.fromkeys(entry.id for entry in entries))
     if schedule.launcher(entries) == "slurm":
         report = schedule.schedule(named, entries, store, project, trainer=trainer)
-        print("\n".join(schedule.told(report, named.name)), flush=True)
+        print("\n" + "\n".join(schedule.told(report, named.name)), flush=True)
     else:
         freeze.freeze(named, entries, store, project, provenance.collect(project), trainer)
         for entry in entries:
@@ -98,8 +100,8 @@ def launch(
             _in_background(store, named.name)
     if wait:
         status.watch(store, runs, f"multirun {named.name}", every=2.0)
-    else:
-        print(f"watch: harness status {named.name} --watch    results: harness status {named.name}", flush=True)
+    elif schedule.launcher(entries) != "slurm":
+        print(f"watch: harness status {named.name} --watch", flush=True)
     seen = live.overview(store, runs)
     returns = []
     for texts, entry in zip(job_overrides, entries, strict=True):

@@ -13,7 +13,8 @@ from harness.sweep import Sweep
 
 def plan(sweep: Sweep, entries: Sequence[Planned], hours: Mapping[str, str] | None = None) -> str:
     """One line a grid point: what would be done, which run, what varies, what it costs (`hours`, by run), and why."""
-    lines = [f"sweep {sweep.name}: {len(entries)} points"]
+    noun = ("point" if sweep.name else "run") + ("" if len(entries) == 1 else "s")
+    lines = [f"sweep {sweep.name}: {len(entries)} {noun}" if sweep.name else f"{len(entries)} {noun}"]
     if sweep.question:
         lines += textwrap.wrap(sweep.question, 100, initial_indent="  ", subsequent_indent="  ")
     if sweep.feeds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 import sys
 import time
@@ -19,6 +20,21 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 10.0
 _MOST_REASONS = 25
+_FEW = 4
+"""More runs of one reason are one line."""
+_NUMBERS = re.compile(r"[\d_]+")
+_STUCK = {
+    r"held": "`scontrol release {job}` lets it go",
+    r"PartitionTimeLimit|WallDuration|MaxWall": (
+        "longer than is allowed: cancel it, and apply the sweep with a smaller cluster.time_limit"
+    ),
+    r"PartitionNodeLimit|PerJob|PerNode|BadConstraints|NeverSatisfied": (
+        "it never starts as it is: cancel it, and apply the sweep with another partition, qos or resources"
+    ),
+    r"Partition(Down|Inactive)": "the site has closed the partition for now",
+    r"ReqNodeNotAvail|ReservationDeleted": "the nodes that it may use are down, reserved or excluded",
+}
+"""Reasons of SLURM's for jobs that do not start by themselves, and what to do."""
 _OVER = ("done", "failed", "stopped", "absent", "new")
 
 
@@ -62,13 +78,40 @@ def _left(store: Store, run: str, step: int, total: int) -> float | None:
 
 def reasons(shown: Sequence[Row], asked: Sequence[RunState] = ()) -> list[str]:
     """Why runs are where they are, for those that a person may want to act on, and how evaluations get on."""
-    told = [r for r in shown if r.state.kind in ("failed", "stopped", "unknown")]
-    lines = [f"{r.id}  {r.label}: {r.state.reason}" for r in told[:_MOST_REASONS]]
-    if len(told) > _MOST_REASONS:
-        lines.append(f"and {len(told) - _MOST_REASONS} more; narrow it: harness status SWEEP state=failed")
+    told = [(f"{r.id}  {r.label}", r.state.reason) for r in shown if r.state.kind in ("failed", "stopped", "unknown")]
+    told += [(f"{r.id}  {r.label}", f"queued, {remedy}") for r in shown if (remedy := _stuck(r))]
+    together = _together(told)
+    lines = [f"{who}: {why}" for who, why in together[:_MOST_REASONS]]
+    if len(together) > _MOST_REASONS:
+        lines.append(f"and {len(together) - _MOST_REASONS} more; narrow it: harness status SWEEP state=failed")
     lines += [evaluation(state) for state in asked[:_MOST_REASONS]]
     if len(asked) > _MOST_REASONS:
         lines.append(f"and {len(asked) - _MOST_REASONS} more evaluations; narrow it: harness status RUN")
+    return lines
+
+
+def _stuck(r: Row) -> str:
+    """What to do about a run whose job will not start by itself, '' where waiting helps."""
+    if r.state.kind != "queued":
+        return ""
+    if not r.waits:  # it has no job yet
+        return r.state.reason if "harness sweep" in r.state.reason else ""
+    job = r.state.reason.removeprefix("job ").partition(" ")[0]
+    for sign, remedy in _STUCK.items():
+        if re.search(sign, r.waits, re.IGNORECASE):
+            return f"{r.waits}: {remedy.format(job=job)}"
+    return ""
+
+
+def _together(told: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """One line, the first, for many runs of one reason; numbers of jobs and steps make no difference."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for who, why in told:
+        groups.setdefault(_NUMBERS.sub("", why), []).append((who, why))
+    lines: list[tuple[str, str]] = []
+    for group in groups.values():
+        who, why = group[0]
+        lines += group if len(group) <= _FEW else [(f"{len(group)} runs such as {who.partition(' ')[0]}", why)]
     return lines
 
 

@@ -18,7 +18,7 @@ from harness.errors import HarnessError, nearest
 if TYPE_CHECKING:
     from harness.store import RunState, Store
 
-WHICH = "a sweep, the first digits of a run's id, or filters such as k=0.4,seed=2 or state=failed"
+WHICH = "a sweep or a study, the first digits of a run's id, or filters such as k=0.4,seed=2 or state=failed"
 _SHORT_CLASSES = {
     "oom": ("out of GPU memory", "out of host memory"), "gpu-oom": ("out of GPU memory",),
     "host-oom": ("out of host memory",), "timeout": ("time limit",), "node": ("node failure",),
@@ -65,24 +65,42 @@ def status(arguments: argparse.Namespace) -> int:
         print(f"no runs in {store.root} yet: start some with `harness sweep smoke`")
         return 0
     title = " ".join(arguments.runs) or str(store.root)
+    study = targets.study(store, arguments.runs)
     if arguments.watch:
         shown.watch(store, runs, title, every=max(1.0, arguments.every))
     else:
         shown.show(store, runs, title)
+    if study is not None:
+        from harness.search import steer
+
+        print(steer.standing(study))
     return 0
 
 
 def cancel(arguments: argparse.Namespace) -> int:
-    """`harness cancel RUNS [--eval]`: the runs and their evaluations, or only these."""
+    """`harness cancel RUNS [--eval]`: the runs and their evaluations, or only these.
+
+    A study as a whole is held, its controller too: it would start its runs again.
+    """
     from harness import evaluations, targets
     from harness.slurm.cancel import cancel as act
 
     store = _store()
-    runs = targets.runs(store, arguments.runs)
+    runs, study = targets.runs(store, arguments.runs), targets.study(store, arguments.runs)
+    if study is not None and not arguments.eval:
+        from harness.search import steer
+
+        for line in steer.hold(store, study):
+            print(line)
     told = act(store, [*([] if arguments.eval else runs), *evaluations.unfinished(store, runs)])
     for run, what in told.items():
         name = evaluations.label(run) if evaluations.is_one(run) else f"{run}  {store.brief(run)['label']}"
         print(f"{name}: cancelled ({what})")
+    gone = {str(store.brief(run).get("sweep", "")) for run in told if not evaluations.is_one(run)}
+    for name in sorted(gone) if study is None else ():
+        if name.startswith("search/"):
+            short = name.removeprefix("search/")
+            print(f"study {short} starts its runs again while it goes on: `harness cancel {short}` stops it as a whole")
     if not told:
         print("nothing to cancel: none of these runs is queued or running")
     return 0

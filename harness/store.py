@@ -185,12 +185,16 @@ class Store:
         lost = last.get("outcome") == "lost" and last.get("cause") not in ("cancelled", "preempted", "time limit")
         if last.get("outcome") == "failed" or lost:  # lost: killed, and its end was told by SLURM afterwards
             return RunState(run, "failed", step, total, len(attempts), f"{last.get('reason', 'unknown')}; {goes_on}")
-        why = "stopped" if last.get("outcome") == "stopped" else "interrupted"
+        why, cause = "stopped" if last.get("outcome") == "stopped" else "interrupted", last.get("cause")
+        if cause:
+            why = "cancelled" if cause == "cancelled" else f"{why} ({cause})"
         return RunState(run, "stopped", step, total, len(attempts), f"{why} at step {step} of {total}, {goes_on}")
 
     @staticmethod
     def _holds_data(folder: Path) -> bool:
-        return folder.is_dir() and any(p.name not in (".lock", "events.jsonl") for p in folder.iterdir())
+        # What a writer that was killed while it froze the run has left is none: the run is frozen anew.
+        frozen = ("events.jsonl", "uncommitted.diff")
+        return folder.is_dir() and any(not p.name.startswith(".") and p.name not in frozen for p in folder.iterdir())
 
     def checkpoint(self, run: str) -> int:
         """Step of the last complete checkpoint, 0 without one (verl's tracker file is written after the shards)."""
@@ -277,6 +281,10 @@ def ids_of(store: Store, sweep: str) -> Sequence[str]:
         content = files.read_json(path)
     except FileNotFoundError:
         applied = [p.stem.replace("--", "/") for p in path.parent.glob("*.json")] if path.parent.is_dir() else []
+        if f"search/{sweep}" in applied:
+            raise HarnessError(
+                f"{sweep} is a study, no sweep: `python -m analysis search {sweep}` writes its page"
+            ) from None
         from harness.sweep import unapplied
 
         raise HarnessError(unapplied(sweep, applied)) from None

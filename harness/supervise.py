@@ -141,7 +141,7 @@ def _judge(
     if code == 0:
         return Ended("failed", "unfinished", f"the trainer ended with exit code 0, but {missing}")
     found = evidence.cause(evidence.tail(logfile), code)
-    return Ended("failed", found.name, f"{found.name}: {found.line}" if found.name != "unknown" else found.line)
+    return Ended("failed", found.name, evidence.told(found))
 
 
 def _train(

@@ -74,9 +74,13 @@ def load(name: str, extra: Sequence[str] = ()) -> Sweep:
 
     Raises: HarnessError naming the file and key, and the nearest valid one.
     """
+    from harness.search import study
+
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder() / f"{name}.yaml"
+    if study.exists(name):
+        raise HarnessError(f"{name} is a study, no sweep: `harness ksearch {name.removeprefix('search/')}`")
     if not path.is_file():
-        raise HarnessError(f"sweep {name!r}: {path} does not exist; {nearest(name, names())}")
+        raise HarnessError(f"sweep {name!r}: {path} does not exist; {nearest(name, names()) or 'there is none'}")
     content = _read(path)
     where = path.name
     for key in content:

@@ -75,6 +75,12 @@ def sync(store: Store, runs: Sequence[str], *, everything: bool = False) -> tupl
     return done, left
 
 
+def nothing(store: Store, runs: Sequence[str]) -> str:
+    """What to say where nothing was uploaded and nothing left."""
+    offline = sum(any((store.folder(run) / "wandb").glob("offline-run-*/run-*.wandb")) for run in runs)
+    return f"nothing to upload: {offline} of {len(runs)} runs have offline records, all of them uploaded before"
+
+
 def _mark(path: Path) -> Path:
     """W&B's own mark of a file that was uploaded."""
     return path.with_name(f"{path.name}.synced")

@@ -12,6 +12,8 @@ from harness.store import Store, ids_of
 
 _CONDITION = re.compile(r"[=<>]")
 _PREFIX = re.compile(r"[0-9a-f]{1,10}")
+_STUDIES = "search/"
+"""Before the name of a study where the store speaks of sweeps."""
 KINDS = ("new", "queued", "running", "stopped", "failed", "done", "unknown")
 
 
@@ -39,16 +41,30 @@ def one(store: Store, words: Sequence[str]) -> str:
     return found[0]
 
 
+def study(store: Store, words: Sequence[str]) -> str | None:
+    """The study that the words name as a whole, None where they name sweeps, runs, or some runs of a study."""
+    if len(words) != 1 or store.sweep_file(words[0]).exists() and not words[0].startswith(_STUDIES):
+        return None
+    short = words[0].removeprefix(_STUDIES)
+    return short if store.sweep_file(_STUDIES + short).exists() else None
+
+
 def _named(store: Store, word: str) -> Sequence[str]:
     if store.sweep_file(word).exists():
         return ids_of(store, word)
+    if store.sweep_file(_STUDIES + word).exists():
+        return ids_of(store, _STUDIES + word)
     if _PREFIX.fullmatch(word):
         return [store.find(word)]
     if word in sweep.names():
         raise HarnessError(sweep.unapplied(word, ()))
     sweeps = [p.stem.replace("--", "/") for p in store.sweep_file(word).parent.glob("*.json")]
-    hint = nearest(word, sweeps) or "no sweep was applied yet"
-    raise HarnessError(f"{word!r} is no applied sweep, no run id and no filter such as k=0.4,seed=2; {hint}")
+    from harness.search.study import exists
+
+    if exists(word):
+        raise HarnessError(f"study {word} has not begun in {store.root}: `harness ksearch {word}`")
+    hint = nearest(word, [name.removeprefix(_STUDIES) for name in sweeps]) or "no sweep was applied yet"
+    raise HarnessError(f"{word!r} is no applied sweep, no study, no run id and no filter such as k=0.4,seed=2; {hint}")
 
 
 def _filtered(store: Store, among: Sequence[str], text: str) -> list[str]:

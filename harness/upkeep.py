@@ -40,13 +40,14 @@ def sync(arguments: argparse.Namespace) -> int:
     from harness import targets
 
     store = _store()
-    done, left = act.sync(store, targets.runs(store, arguments.runs), everything=arguments.all)
+    runs = targets.runs(store, arguments.runs)
+    done, left = act.sync(store, runs, everything=arguments.all)
     for run in done:
         print(f"{run}  {store.brief(run)['label']}: uploaded")
     for run, why in left.items():
         print(f"{run}  {store.brief(run)['label']}: not uploaded, {why}")
     if not done and not left:
-        print("nothing to upload: every offline fragment is on the server")
+        print(act.nothing(store, runs))
     return int(any(not why.startswith(("running:", "queued:", "unknown:")) for why in left.values()))
 
 

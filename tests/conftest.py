@@ -1,8 +1,12 @@
-"""How `make test` divides the tests among processes."""
+"""How `make test` divides the tests among processes, and what holds for every property test."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault
+settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

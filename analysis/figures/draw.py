@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.chart import Axis, Bar, Chart, Curve, Heat, Layer, Panel, Rule, title_lines
+from analysis.chart import Axis, Bar, Chart, Curve, Dots, Heat, Layer, Panel, Rule, title_lines
 from analysis.palette import GRID, INK, MUTED
 from harness.errors import HarnessError, nearest
 from harness.files import replacing
@@ -95,7 +95,7 @@ def _size(chart: Chart, columns: int, rows: int) -> tuple[float, float]:
     width += 0.055 * max((_label_length(panel) for panel in chart.panels), default=0)
     lying = max((_categories(panel) for panel in chart.panels), default=0)
     tall = max(height, 0.19 * lying + 0.7)
-    names = len({mark.name for panel in chart.panels for mark in panel.marks if isinstance(mark, (Curve, Layer, Bar))})
+    names = len({mark.name for panel in chart.panels for mark in panel.marks if not isinstance(mark, (Heat, Rule))})
     return max(3.4, width * columns + 0.2), tall * rows + 0.2 * math.ceil(names / max(1, columns)) + 0.15
 
 
@@ -118,6 +118,8 @@ def _panel(figure: Figure, axes: Axes, panel: Panel) -> None:
             _curve(axes, mark)
         elif isinstance(mark, Rule):
             _rule(axes, mark)
+        elif isinstance(mark, Dots):
+            _dots(axes, mark)
         elif isinstance(mark, Heat):
             _heat(figure, axes, mark)
     layers = [mark for mark in panel.marks if isinstance(mark, Layer)]
@@ -141,6 +143,18 @@ def _curve(axes: Axes, mark: Curve) -> None:
     )  # fmt: skip
     if mark.low is not None and mark.high is not None:
         axes.fill_between(x, mark.low, mark.high, color=mark.color, alpha=0.16, linewidth=0)
+
+
+def _dots(axes: Axes, mark: Dots) -> None:
+    spread = None
+    if mark.low is not None and mark.high is not None:
+        spread = np.maximum(np.vstack([mark.y - mark.low, mark.high - mark.y]), 0.0)
+    axes.errorbar(
+        mark.x, mark.y, yerr=spread, fmt="o", color=mark.color, markersize=2.2 if mark.small else 4.2,
+        markerfacecolor="white" if mark.hollow else mark.color, markeredgewidth=1.1 if mark.hollow else 0.0,
+        elinewidth=1.0, capsize=2, zorder=3 if mark.small else 2,
+    )  # fmt: skip
+    axes.grid(axis="x", visible=False)
 
 
 def _stack(axes: Axes, layers: list[Layer]) -> None:
@@ -223,7 +237,9 @@ def _axis(axes: Axes, axis: Axis, which: str) -> None:
     if axis.high is not None:
         limits(None, axis.high)
     if axis.ticks is not None:
-        (axes.set_xticks if which == "x" else axes.set_yticks)(axis.ticks)
+        (axes.set_xticks if which == "x" else axes.set_yticks)(axis.ticks, axis.names)
+        if axis.log:
+            axes.tick_params(which="minor", labelbottom=which != "x", labelleft=which != "y")
 
 
 def wrapped(label: str, width: int = 28) -> str:
@@ -240,6 +256,11 @@ def _handles(chart: Chart) -> list[Line2D | Patch]:
             if isinstance(mark, Curve) and mark.name not in handles:
                 style = _DASHES[mark.dash]
                 handles[mark.name] = Line2D([], [], color=mark.color, linestyle=style, linewidth=1.6, label=mark.name)
+            elif isinstance(mark, Dots) and mark.name not in handles:
+                handles[mark.name] = Line2D(
+                    [], [], linestyle="", marker="o", color=mark.color, label=mark.name,
+                    markersize=2.6 if mark.small else 4.6, markerfacecolor="white" if mark.hollow else mark.color,
+                )  # fmt: skip
             elif isinstance(mark, (Layer, Bar)) and mark.name not in handles:
                 handles[mark.name] = Patch(color=mark.color, label=mark.name)
     return list(handles.values())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.chart import Axis, Bar, Chart, Curve, Heat, Layer, Panel, Rule, title_lines
+from analysis.chart import Axis, Bar, Chart, Curve, Dots, Heat, Layer, Panel, Rule, title_lines
 from analysis.palette import GRID, INK, MUTED
 
 MAX_POINTS = 50_000
@@ -36,7 +36,7 @@ def legend(chart: Chart) -> list[tuple[str, str, str]]:
     seen: dict[str, tuple[str, str, str]] = {}
     for panel in chart.panels:
         for mark in panel.marks:
-            if isinstance(mark, (Curve, Layer, Bar)) and mark.name not in seen:
+            if isinstance(mark, (Curve, Layer, Bar, Dots)) and mark.name not in seen:
                 seen[mark.name] = (mark.name, mark.color, mark.dash if isinstance(mark, Curve) else "fill")
     return list(seen.values())
 
@@ -71,6 +71,8 @@ def _traces(panel: Panel) -> list[dict[str, Any]]:
             traces += _curve(mark, every)
         elif isinstance(mark, Layer):
             traces.append(_layer(mark, every))
+        elif isinstance(mark, Dots):
+            traces.append(_dots(mark))
         elif isinstance(mark, Heat):
             traces.append(_heat(mark))
     bars = [mark for mark in panel.marks if isinstance(mark, Bar)]
@@ -168,6 +170,37 @@ def _bars(bars: Sequence[Bar], panel: Panel) -> dict[str, Any]:
     return trace
 
 
+def _dots(mark: Dots) -> dict[str, Any]:
+    size = 6 if mark.small else 11
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": packed(mark.x),
+        "y": packed(mark.y),
+        "name": mark.name,
+        "showlegend": False,
+        "marker": {
+            "symbol": "circle-open" if mark.hollow else "circle",
+            "size": size,
+            "color": mark.color,
+            "line": {"width": 2 if mark.hollow else 0},
+        },
+        "customdata": [_safe(text) for text in mark.texts],
+        "hovertemplate": f"%{{y:.4g}} %{{customdata}}<extra>{_safe(mark.name)}</extra>",
+    }
+    if mark.low is not None and mark.high is not None:
+        trace["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "color": mark.color,
+            "thickness": 1.6,
+            "width": 4,
+            "array": packed(mark.high - mark.y),
+            "arrayminus": packed(mark.y - mark.low),
+        }
+    return trace
+
+
 def _heat(mark: Heat) -> dict[str, Any]:
     return {
         "type": "heatmap",
@@ -186,6 +219,7 @@ def _heat(mark: Heat) -> dict[str, Any]:
 
 def _layout(panel: Panel) -> dict[str, Any]:
     lines = sum(isinstance(mark, Curve) for mark in panel.marks)
+    dots = any(isinstance(mark, Dots) for mark in panel.marks)
     heat = any(isinstance(mark, Heat) for mark in panel.marks)
     title = "<br>".join(map(_safe, title_lines(panel.title, 44)))
     layout: dict[str, Any] = {
@@ -203,7 +237,7 @@ def _layout(panel: Panel) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "inherit", "size": 12, "color": INK},
-        "hovermode": "x unified" if 0 < lines <= 16 else "closest",
+        "hovermode": "x unified" if 0 < lines <= 16 and not dots else "closest",
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#B4BDC7", "activecolor": INK},
         # Without a colour of its own the box is as transparent as the page's plots are.
         "hoverlabel": {"font": {"size": 11}, "namelength": -1, "bgcolor": "rgba(255,255,255,0.95)"},
@@ -223,6 +257,10 @@ def _layout(panel: Panel) -> dict[str, Any]:
         layout["yaxis"] |= {"categoryorder": "array", "categoryarray": rows} if rows else {}
         layout["yaxis"].pop("range", None)
     if any(isinstance(mark, Bar) for mark in panel.marks) and not panel.horizontal:
+        places = list(dict.fromkeys(mark.at for mark in panel.marks if isinstance(mark, Bar)))
+        layout["xaxis"] |= {"automargin": True, "showgrid": False}
+        layout["xaxis"] |= {"categoryorder": "array", "categoryarray": places}
+    if dots:
         layout["xaxis"] |= {"automargin": True, "showgrid": False}
     if heat:
         layout["xaxis"] |= {"showticklabels": False, "showgrid": False, "ticks": ""}
@@ -271,15 +309,18 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "tickcolor": "#C5CBD3",
         "tickfont": {"size": 11, "color": MUTED},
         "type": "log" if axis.log else None,
+        "exponentformat": "e" if axis.log else None,
     }
     if axis.bounds is not None:
         found["autorangeoptions"] = {"clipmin": axis.bounds[0], "clipmax": axis.bounds[1]}
     if axis.low is not None and axis.high is not None:
-        found["range"] = [axis.low, axis.high]
+        found["range"] = [float(np.log10(end)) for end in (axis.low, axis.high)] if axis.log else [axis.low, axis.high]
     elif axis.low is not None:
         found["rangemode"] = "tozero" if axis.low == 0 else "normal"
     if axis.ticks is not None:
         found |= {"tickmode": "array", "tickvals": list(axis.ticks)}
+        if axis.names is not None:
+            found["ticktext"] = ["<br>".join(map(_safe, name.split("\n"))) for name in axis.names]
     return {key: value for key, value in found.items() if value is not None}
 
 

@@ -23,7 +23,12 @@ class Section:
 
 
 def render(
-    heading: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section], charts: str, footer: str
+    heading: str,
+    facts: Sequence[tuple[str, str]],
+    sections: Sequence[Section],
+    charts: str,
+    footer: str,
+    kind: str = "sweep report",
 ) -> str:
     """The whole page as HTML.
 
@@ -31,11 +36,13 @@ def render(
         facts: (name, value) pairs of plain text under the heading.
         charts: JSON as `cards.data` gives it.
         footer: plain text.
+        kind: what the page is about, above the heading.
     """
     template = Template((resources.files(__package__) / "page.html").read_text(encoding="utf-8"))
     return template.substitute(
-        title=markup.text(f"{heading}: sweep report"),
+        title=markup.text(f"{heading}: {kind}"),
         heading=markup.text(heading),
+        kind=markup.text(kind),
         style=_asset("page.css"),
         script=_asset("page.js"),
         plotly=get_plotlyjs(),

@@ -16,7 +16,7 @@ _EDGES = "-_. /"
 
 
 def named(runs: Sequence[Run]) -> list[Run]:
-    """The runs with seeds, where names tell: `mean_seed1`, `mean_seed2`; `mean-s1` only where there is a `mean-s2`.
+    """The runs with seeds, where names tell them: `mean_seed1`, `mean_seed2`; `mean-s1` only beside a `mean-s2`.
 
     Runs without any config are otherwise each an arm of their own. The label is the name without its seed and without
     what all names begin or end with; the id stays the whole name.

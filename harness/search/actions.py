@@ -11,6 +11,13 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """Make a new trial of one that failed: its runs may be tried again."""
+
+    trial: int
+
+
+@dataclass(frozen=True, slots=True)
 class Add:
     """Give a trial (its number) or a group (its name) a run of this seed, and start it."""
 
@@ -80,4 +87,4 @@ class Over:
     reason: str
 
 
-Action = Ask | Add | Start | Tell | Prune | Fail | Cancel | Finalists | Winner | Over
+Action = Ask | Again | Add | Start | Tell | Prune | Fail | Cancel | Finalists | Winner | Over

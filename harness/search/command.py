@@ -57,9 +57,12 @@ def ksearch(
     freeze.check_writable(store.root)
     place = folder(store, study.name)
     place.mkdir(parents=True, exist_ok=True)
-    with _held(place):
+    with held(place):
         controller = _controller(study, store, project, place, once, trainer)
         with controller as (run, launcher):
+            if not run.resume(by_hand=not once):
+                print(f"study {study.name} was cancelled: `harness ksearch {study.name}` without --once goes on")
+                return EXIT_DONE
             _check_cap(study, run)
             if once:
                 _tick(study, run)
@@ -75,7 +78,8 @@ def ksearch(
 
 
 @contextlib.contextmanager
-def _held(place: Path) -> Iterator[None]:
+def held(place: Path) -> Iterator[None]:
+    """Owns the study in `place` while the block runs. Raises: claim.Claimed, naming the study and its live owner."""
     try:
         with claim.claimed(place):
             yield
@@ -132,7 +136,7 @@ def _loop(study: Study, controller: Controller, launcher: launch.Launcher, place
         if over := controller.view().over:
             return over
         until = time.monotonic() + (0.2 if acted else launcher.poll_seconds)
-        while time.monotonic() < until and not stop.count:
+        while time.monotonic() < until and not stop.count and not launcher.ended():
             time.sleep(0.1)
     print(f"\ninterrupted; all is kept, the same command goes on: harness ksearch {study.name}")
     return ""
@@ -153,9 +157,14 @@ def plan(name: str, extra: Sequence[str] = ()) -> str:
     study, project = studies.load(name, extra), project_folder()
     store = Store.default(project)
     world = _onlooker(study, store, project)
-    begun = (folder(store, study.name) / "journal.log").exists()
-    view = look(name, extra)[1] if begun else None
-    return text.plan(study, world.hours((*study.overrides, "baseline=mean", f"seed={study.rules.seeds.first}")), view)
+    path = folder(store, study.name) / "journal.log"
+    begun, ranks = path.exists(), None
+    if begun:
+        ranks = Journal(study, path, reading=True).get(records.RANKS)
+    elif study.rules.narrow is not None:
+        ranks = narrow.ranks(study, store)
+    hours = world.hours((*study.overrides, "baseline=mean", f"seed={study.rules.seeds.first}"))
+    return text.plan(study, hours, look(name, extra)[1] if begun else None, ranks)
 
 
 def look(name: str, extra: Sequence[str] = ()) -> tuple[Study, View, list[FrozenTrial]]:

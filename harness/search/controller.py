@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from harness.search import journal as names
-from harness.search.actions import Action, Add, Ask, Cancel, Fail, Finalists, Over, Prune, Start, Tell, Winner
+from harness.search.actions import Action, Add, Again, Ask, Cancel, Fail, Finalists, Over, Prune, Start, Tell, Winner
 from harness.search.decide import decide
 from harness.search.journal import Journal
 from harness.search.state import Look, SeedRun, Trial, View
@@ -27,11 +27,13 @@ class World(Protocol):
     def look(self, runs: Sequence[str]) -> Mapping[str, Look]:
         """The state of each run, and what it has measured so far."""
 
-    def start(self, runs: Mapping[str, Overrides], known: Mapping[str, Overrides]) -> None:
+    def start(self, runs: Mapping[str, Overrides], known: Mapping[str, Overrides]) -> Collection[str]:
         """Freezes and starts runs that are not done; one that somebody works on is left alone.
 
         Args:
             known: all runs of the study, for the record.
+
+        Returns: those that were started; for the others there is no room yet.
         """
 
     def cancel(self, runs: Sequence[str]) -> None:
@@ -55,11 +57,14 @@ class Controller:
             r for g in groups.values() for r in g.values()
         ]
         looks = self._world.look(list(dict.fromkeys(runs)))
+        again = {t.user_attrs[names.AGAIN]: t.number for t in trials if names.AGAIN in t.user_attrs}
         found = tuple(
             Trial(
-                t.number, dict(t.params), _STATUS[t.state.name], _seeds(self._runs(t), looks),
+                t.number, dict(t.params), _STATUS[t.state.name],
+                () if t.number in again else _seeds(self._runs(t), looks),  # its runs are the later trial's
                 tuple(t.values or ()) if t.state.name == "COMPLETE" else (), dict(t.constraints),
-                str(t.user_attrs.get(names.NOTE, "")),
+                str(t.user_attrs.get(names.NOTE, ""))
+                + (f"; tried again as trial {again[t.number]}" if t.number in again else ""),
             )
             for t in trials
         )  # fmt: skip
@@ -68,8 +73,17 @@ class Controller:
         return View(
             found, {name: _seeds(group, looks) for name, group in groups.items()}, None if left is None else len(left),
             self._journal.waiting(), None if finalists is None else tuple(finalists), self._journal.get(names.WINNER),
-            self._journal.get(names.OVER, ""), self._run_hours(looks), frozenset(self._journal.get(names.ADOPTED, ())),
+            self._journal.get(names.OVER, ""), self._journal.left_out(), self._run_hours(looks),
+            frozenset(self._journal.get(names.ADOPTED, ())),
         )  # fmt: skip
+
+    def resume(self, *, by_hand: bool) -> bool:
+        """Whether the study may go on: one that was cancelled waits for a person's word."""
+        if not self._journal.get(names.PAUSED, False):
+            return True
+        if by_hand:
+            self._journal.set(names.PAUSED, False)
+        return by_hand
 
     def _run_hours(self, looks: Mapping[str, Look]) -> float:
         """The mean of the finished runs, else the estimate."""
@@ -97,7 +111,8 @@ class Controller:
             log.info("%s", action)
             done.append(self._act(action, view, wanted))
         if wanted:  # together: one array on a cluster
-            self._world.start(wanted, self.known())
+            started = self._world.start(wanted, self.known())
+            done = [a for a in done if not isinstance(a, Start) or a.run in started]
         return done
 
     def _act(self, action: Action, view: View, wanted: dict[str, Overrides]) -> Action:
@@ -107,6 +122,10 @@ class Controller:
             if asked is not None:
                 action = Add(asked.number, self._study.rules.seeds.first)
                 self._add(asked.number, action.seed, wanted)
+        elif isinstance(action, Again):
+            if view.over:
+                self._journal.set(names.OVER, "")
+            self._journal.again(action.trial)
         elif isinstance(action, Add):
             self._add(action.to, action.seed, wanted)
         elif isinstance(action, Start):

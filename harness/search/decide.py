@@ -11,7 +11,7 @@ import math
 from collections.abc import Generator, Iterator, Sequence
 
 from harness.search import judge
-from harness.search.actions import Action, Add, Ask, Cancel, Fail, Finalists, Over, Prune, Start, Tell, Winner
+from harness.search.actions import Action, Add, Again, Ask, Cancel, Fail, Finalists, Over, Prune, Start, Tell, Winner
 from harness.search.state import SeedRun, Trial, View
 from harness.search.study import Rules, Study
 
@@ -31,9 +31,9 @@ def dead(run: SeedRun, retries: int) -> bool:
 
 def decide(study: Study, view: View) -> list[Action]:
     """The actions of one tick, in the order in which they are to be done."""
-    if view.over:
-        return []
     planner = _Planner(study, view)
+    if view.over:  # a study that ended without any value goes on when somebody retries its runs
+        return list(planner.again()) if view.finalists is None else []
     cap = study.rules.budget.gpu_hours
     if cap is not None and view.spent >= cap and any(r.live for r in view.everything()):
         return [Cancel(r.run, f"the cap of {cap:g} GPU-hours is reached") for r in view.everything() if r.live]
@@ -88,6 +88,12 @@ class _Planner:
 
     # ---- searching
 
+    def again(self) -> Iterator[Action]:
+        """Failed trials whose runs may be tried again: somebody asked for it after the cause was mended."""
+        for trial in self._view.trials:
+            if trial.status == "failed" and any(not self._settled(r) for r in trial.runs):
+                yield Again(trial.number)
+
     def searching(self) -> Iterator[Action]:
         """Trials, one seed at a time."""
         view, rules = self._view, self._rules
@@ -100,7 +106,9 @@ class _Planner:
         leader = judge.best(view.trials, rules, baseline)
         sd = judge.seed_sd(view.trials, rules)
         resting: list[Trial] = []
-        busy = bool(baseline) and not all(map(self._settled, baseline))
+        revived = list(self.again())
+        yield from revived
+        busy = bool(revived) or bool(baseline) and not all(map(self._settled, baseline))
         for trial in view.trials:
             if not trial.open:
                 continue
@@ -146,16 +154,19 @@ class _Planner:
     def _rest(self, resting: list[Trial], leader: Trial | None, sd: float, busy: bool) -> Iterator[Action]:
         """Trials whose runs have all ended: told, or given another seed; then new ones."""
         view, rules = self._view, self._rules
-        reserve, grid = self._study.reserve(), self._study.sampler() == "grid"
+        reserve, grid = self._study.reserve(), self._study.sampler(view.left_out) == "grid"
         ready = not (rules.constraints.pass_k_drop is not None and self._baseline_open())
         keep: list[Trial] = []
+        enough: list[Trial] = []  # told as soon as the baseline that they are held against is there
         for trial in resting:
             full = len(judge.good(trial.runs, rules)) >= rules.seeds.most or len(trial.runs) > rules.seeds.most
             outside = any(v > 0 for v in judge.violations(trial, rules, view.groups.get("mean")).values())
-            if (full or outside or judge.poor(trial, leader, sd * (1.0 if grid else 0.5), rules)) and ready:
+            if not (full or outside or judge.poor(trial, leader, sd * (1.0 if grid else 0.5), rules)):
+                keep.append(trial)
+            elif ready:
                 yield self._tell(trial)
             else:
-                keep.append(trial)
+                enough.append(trial)
         keep.sort(key=lambda t: -(judge.mean(t, rules) + sd / math.sqrt(len(judge.good(t.runs, rules)))))
         asked = 0
         if grid:  # breadth first: which trials deserve a second seed is known once all have one
@@ -163,7 +174,7 @@ class _Planner:
         fresh_pending = grid and (asked or any(t.open and not judge.good(t.runs, rules) for t in view.trials))
         added = 0
         for trial in keep:
-            alone = len(keep) == 1 and not busy and not asked and not self._cells_open()
+            alone = len(keep) == 1 and not enough and not busy and not asked and not self._cells_open()
             if fresh_pending or alone:
                 break
             for action in self._add(trial.number, self._next_seed(trial), reserve):

@@ -6,15 +6,16 @@ file survives shared file systems and kills; a database does not.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
-import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
+from harness.search import logfile
 from harness.search import space as spaces
 from harness.search.space import Axis, Cell
 from harness.search.study import Study
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 RUNS, WHY, DEFINITION, GROUPS, ADOPTED, RANKS = "runs", "why", "definition", "groups", "adopted", "ranks"
 FINALISTS, WINNER, OVER, NOTE = "finalists", "winner", "over", "note"
+PAUSED, WHAT, AGAIN = "paused", "what", "again"
 
 
 class Journal:
@@ -43,19 +45,26 @@ class Journal:
         from optuna.storages.journal import JournalFileBackend
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        if not reading:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _mend(path)
         self._spec = study
         directions = [optuna.study.StudyDirection.MAXIMIZE] * (2 if study.rules.objective.multi else 1)
-        storage = JournalStorage(JournalFileBackend(str(path)))
-        self._study: optuna.Study = optuna.create_study(
-            storage=storage, study_name=study.name, directions=directions, load_if_exists=True
-        )
+        if reading:
+            storage = logfile.onlooker(path)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            logfile.mend(path)
+            storage = JournalStorage(JournalFileBackend(str(path)))
+        known_studies = {found.study_name for found in storage.get_all_studies()}
+        if study.name in known_studies:
+            self._study: optuna.Study = optuna.load_study(study_name=study.name, storage=storage)
+        elif reading:
+            raise HarnessError(f"{path} holds no study {study.name}: run `harness ksearch {study.name}` first")
+        else:
+            self._study = optuna.create_study(storage=storage, study_name=study.name, directions=directions)
         known = self.get(DEFINITION)
         if reading:
             return
         if known is None:
+            self._name_values()
             self.set(DEFINITION, dict(study.definition))
         elif known != _plain(study.definition):
             changed = [key for key, value in _plain(study.definition).items() if known.get(key) != value]
@@ -65,6 +74,13 @@ class Journal:
             )
 
         self._take_up()
+
+    def _name_values(self) -> None:
+        """So that optuna-dashboard says `pass@1` where it would say `Objective 0`."""
+        objective = self._spec.rules.objective
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is marked experimental
+            self._study.set_metric_names(["pass@1", f"pass@{objective.pass_k}"][: 1 + objective.multi])
 
     def _take_up(self) -> None:
         """Gives trials their values whose asker died between asking and that; the proposal is in the journal."""
@@ -112,6 +128,14 @@ class Journal:
             return cells
         return [cell for cell in cells if cell.get(spaces.RANK) in ranks]
 
+    def left_out(self) -> int:
+        """How many cells a replay spoke against when the study began."""
+        return len(self._spec.space.cells() or ()) - len(self._cells() or ())
+
+    def sampler(self) -> str:
+        """Name of the sampler, by what the budget holds of the cells that are left."""
+        return self._spec.sampler(self.left_out())
+
     # ---- what is written
 
     def ask(self) -> FrozenTrial | None:
@@ -121,7 +145,21 @@ class Journal:
             if proposal is None:
                 return None
             cell, why = proposal
-            self._study.enqueue_trial(cell, user_attrs={WHY: why})
+            self._enqueue(cell, {WHY: why})
+        return self._take()
+
+    def again(self, number: int) -> FrozenTrial:
+        """A new trial in place of one that failed, with its runs; Optuna opens no trial twice."""
+        if not self.waiting():
+            old = self._frozen(number)
+            runs = dict(old.user_attrs.get(RUNS, {}))
+            self._enqueue(dict(old.params), {WHY: f"trial {number} again", AGAIN: number, RUNS: runs})
+        return self._take()
+
+    def _enqueue(self, cell: Cell, attributes: Mapping[str, Any]) -> None:
+        self._study.enqueue_trial(cell, user_attrs={WHAT: self._spec.space.name(cell), **attributes})
+
+    def _take(self) -> FrozenTrial:
         trial = self._study.ask(self._distributions())
         return next(t for t in self.trials() if t.number == trial.number)
 
@@ -137,16 +175,16 @@ class Journal:
             for cell in paper:
                 if cell is not None and cell not in taken:
                     return cell, "the paper's rule"
-            return self._sampled(), self._spec.sampler()
+            return self._sampled(), self.sampler()
         for cell in paper:
             if cell in left:
                 return cell, "the paper's rule"
-        if self._spec.sampler() == "grid":
+        if self.sampler() == "grid":
             return spaces.grid_order(left, [])[0], "grid"
         drawn = self._sampled()
         if drawn in left:
-            return drawn, self._spec.sampler()
-        return min(left, key=lambda cell: self._distance(cell, drawn)), f"{self._spec.sampler()}, nearest new cell"
+            return drawn, self.sampler()
+        return min(left, key=lambda cell: self._distance(cell, drawn)), f"{self.sampler()}, nearest new cell"
 
     def _sampled(self) -> Cell:
         """What the sampler would try next, drawn in memory so that a cell that has a trial leaves no mark."""
@@ -156,14 +194,15 @@ class Journal:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             memory.add_trials([t for t in self.trials() if t.state.name != "FAIL"])
-        drawn = dict(memory.ask(self._distributions()).params)
-        return {axis.key: axis.snapped(drawn[axis.key]) for axis in self._spec.space.axes}
+        with _one_thread(self.sampler() == "gp"):
+            drawn = dict(memory.ask(self._distributions()).params)
+        return self._spec.space.canonical({axis.key: axis.snapped(drawn[axis.key]) for axis in self._spec.space.axes})
 
     def _sampler(self) -> optuna.samplers.BaseSampler:
         import optuna
 
         seed = self._spec.rules.sampler_seed + len(self.trials())  # the same draw again after a restart
-        name = self._spec.sampler()
+        name = self.sampler()
         if name == "random":
             return optuna.samplers.RandomSampler(seed=seed)
         startup = max(4, self._spec.rules.budget.runs // 4)
@@ -179,12 +218,7 @@ class Journal:
         return {axis.key: distribution(axis) for axis in self._spec.space.axes}
 
     def _distance(self, a: Cell, b: Cell) -> float:
-        total = 0.0
-        for axis in self._spec.space.axes:
-            values = axis.values() or ()
-            places = [values.index(cell[axis.key]) for cell in (a, b)]
-            total += abs(places[0] - places[1]) / max(1, len(values) - 1)
-        return total
+        return sum(abs(axis.share(a[axis.key]) - axis.share(b[axis.key])) for axis in self._spec.space.axes)
 
     def note(self, number: int, key: str, value: Any) -> None:
         """Keeps a record of a trial: plain JSON."""
@@ -226,6 +260,22 @@ class Journal:
         return optuna.trial.Trial(self._study, self._frozen(number)._trial_id)
 
 
+@contextlib.contextmanager
+def _one_thread(wanted: bool) -> Iterator[None]:
+    """A Gaussian process over a few dozen trials is small: threads only wait for each other, and for other users."""
+    if not wanted:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def distribution(axis: Axis) -> BaseDistribution:
     """The axis as Optuna's distribution."""
     from optuna import distributions
@@ -244,19 +294,6 @@ def _suggest(live: optuna.trial.Trial, axis: Axis) -> None:
         live.suggest_int(axis.key, int(axis.low), int(axis.high), log=axis.log, step=int(axis.step or 1))
     else:
         live.suggest_float(axis.key, axis.low, axis.high, log=axis.log, step=axis.step)
-
-
-def _mend(path: Path) -> None:
-    """Cuts a line off that a killed writer left half-written: the next one would be appended to it."""
-    try:
-        with path.open("rb+") as file:
-            data = file.read()
-            if data and not data.endswith(b"\n"):
-                log.warning("%s: the half-written last line of a killed controller is cut off", path)
-                file.truncate(data.rfind(b"\n") + 1)
-                os.fsync(file.fileno())
-    except FileNotFoundError:
-        return
 
 
 def _plain(value: Any) -> Any:

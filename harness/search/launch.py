@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from harness import claim, files, freeze, machine, provenance, supervise
+from harness.errors import HarnessError
 from harness.plan import Planned
 from harness.settings import Resources
 from harness.slurm import live, schedule
@@ -27,11 +28,17 @@ class Launcher(Protocol):
 
     poll_seconds: float
 
+    def ended(self) -> bool:
+        """Whether a run has ended that `states` has not yet told; False where only `states` can know."""
+
     def states(self, runs: Sequence[str]) -> Mapping[str, RunState]:
         """The state of each run."""
 
-    def start(self, sweep: Sweep, entries: Sequence[Planned], again: Sequence[str]) -> None:
-        """Freezes and starts the entries that are to be added or retried; `again` are lost ones among them."""
+    def start(self, sweep: Sweep, entries: Sequence[Planned], again: Sequence[str]) -> Collection[str]:
+        """Freezes and starts the entries that are to be added or retried; `again` are lost ones among them.
+
+        Returns the runs that were started, or handed to the queue.
+        """
 
 
 class Local:
@@ -52,10 +59,13 @@ class Local:
         self._environment = dict(environment or {})
         self._children: list[subprocess.Popen[bytes]] = []
 
+    def ended(self) -> bool:
+        """Whether a supervisor of ours is gone."""
+        return any(child.poll() is not None for child in self._children)
+
     def states(self, runs: Sequence[str]) -> Mapping[str, RunState]:
         """From the files; a supervisor that was started a moment ago counts before its claim is there."""
-        for child in self._children:
-            child.poll()  # collects those that have ended: a zombie would look alive to nobody, but stay
+        self._children = [child for child in self._children if child.poll() is None]
         working = self._working()
         states = {run: self._store.state(run) for run in runs}
         return {
@@ -67,13 +77,12 @@ class Local:
     def _working(self) -> dict[str, dict[str, object]]:
         try:
             known = files.read_json(self._record)
-        except FileNotFoundError:
-            return {}
-        return {run: w for run, w in known.items() if claim.process_start(int(w["pid"])) == w["started"]}
+            return {run: w for run, w in known.items() if claim.process_start(int(w["pid"])) == w["started"]}
+        except (FileNotFoundError, HarnessError, AttributeError, KeyError, TypeError, ValueError):
+            return {}  # none, or damaged: the runs' own claims keep them from being started twice
 
-    def start(self, sweep: Sweep, entries: Sequence[Planned], again: Sequence[str]) -> None:
+    def start(self, sweep: Sweep, entries: Sequence[Planned], again: Sequence[str]) -> Collection[str]:
         """Starts what fits now; the rest is asked for again at the next tick."""
-        freeze.freeze(sweep, entries, self._store, self._project, provenance.collect(self._project), self._trainer)
         working = self._working()
         free = machine.survey()
         for run, noted in working.items():
@@ -81,18 +90,24 @@ class Local:
             busy = {str(gpu) for gpu in noted.get("gpus", [])}  # type: ignore[attr-defined]
             left = tuple(gpu for gpu in free.gpus if gpu not in busy)
             free = machine.Machine(max(0, free.cpus - need.cpus), free.memory_gb, left)
+        fitting: dict[str, tuple[tuple[str, ...], bool]] = {}
         for entry in entries:
             if entry.action not in ("add", "retry") or entry.id in working:
                 continue
             need = entry.composed.settings.model.resources
             machine.check(machine.survey(), need, entry.label)
-            if not working:
+            if not working and not fitting:
                 need = machine.shared(free, need)
-            if not free.fits(need):
-                continue
-            free, gpus = free.take(need)
-            working[entry.id] = self._supervise(entry.id, gpus, bool(need.gpus))
+            if free.fits(need):
+                free, gpus = free.take(need)
+                fitting[entry.id] = gpus, bool(need.gpus)
+        if fitting:
+            collected = provenance.collect(self._project)
+            freeze.freeze(sweep, entries, self._store, self._project, collected, self._trainer)
+        for run, (gpus, pinned) in fitting.items():
+            working[run] = self._supervise(run, gpus, pinned)
             files.write_json(self._record, working)
+        return fitting
 
     def _supervise(self, run: str, gpus: Sequence[str], pinned: bool) -> dict[str, object]:
         environment = {**os.environ, **self._environment}
@@ -124,19 +139,25 @@ class Slurm:
     def __init__(self, store: Store, project: Path, trainer: str) -> None:
         self._store, self._project, self._trainer = store, project, trainer
 
+    def ended(self) -> bool:
+        """Nobody tells us; the queue is asked at every tick."""
+        return False
+
     def states(self, runs: Sequence[str]) -> Mapping[str, RunState]:
         """One squeue call for all; a job nobody knows any more is `lost` after a while."""
         found = {}
         for run, seen in live.overview(self._store, list(runs)).items():
             state, handed = seen.state, seen.handed
-            if state.kind == "unknown" and handed is not None and time.time() - handed.record.time > LOST_SECONDS:
+            late = handed is not None and time.time() - handed.record.time > LOST_SECONDS
+            if state.kind == "unknown" and late and not seen.silent:
                 state = RunState(run, "lost", state.step, state.total, state.attempts, state.reason)
             found[run] = state
         return found
 
-    def start(self, sweep: Sweep, entries: Sequence[Planned], again: Sequence[str]) -> None:
+    def start(self, sweep: Sweep, entries: Sequence[Planned], again: Sequence[str]) -> Collection[str]:
         """Submits one array of what is to be started."""
         schedule.schedule(sweep, entries, self._store, self._project, trainer=self._trainer, anyway=again)
+        return [entry.id for entry in entries if entry.action in ("add", "retry")]
 
 
 def _need(store: Store, run: str) -> Resources:

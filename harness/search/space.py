@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from harness import quantile
 from harness.errors import HarnessError, check, nearest
 
-RANK, LEVEL = "rank", "K"
+RANK, LEVEL, SIZE = "rank", "K", "recipe.group_size"
 Value = int | float | str | bool
 Cell = dict[str, Value]
 """A value an axis: one point of the space."""
@@ -44,11 +46,23 @@ class Axis:
         return tuple(round(self.low + i * self.step, 12) for i in range(count + 1))
 
     def snapped(self, value: Value) -> Value:
-        """The value of the axis nearest to this one: what a sampler draws differs in the last digit."""
+        """The value of the axis nearest to this one: what a sampler draws differs in the last digit.
+
+        On a continuum six digits are kept: nobody can tell runs apart that differ in less.
+        """
         values = self.values()
-        if self.kind == "categorical" or values is None:
+        if self.kind == "categorical":
             return value
+        if values is None:
+            return min(max(float(f"{value:.6g}"), self.low), self.high)
         return min(values, key=lambda known: abs(float(known) - float(value)))
+
+    def share(self, value: Value) -> float:
+        """Where a value lies between the ends of the axis, in [0, 1]; choices side by side."""
+        if self.kind == "categorical":
+            return self.choices.index(value) / max(1, len(self.choices) - 1)
+        low, high, at = (math.log(x) if self.log else x for x in (self.low, self.high, float(value)))
+        return (at - low) / (high - low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +72,63 @@ class Space:
     axes: tuple[Axis, ...]
     group_size: int
     """G of the study's recipe; what `rank` refers to."""
+    exact: bool = True
+    """Whether only the rank of a K matters; with linear interpolation K itself does."""
 
     def cells(self) -> list[Cell] | None:
-        """Every point, None where an axis is continuous."""
-        lists = [axis.values() for axis in self.axes]
+        """Every point that is an experiment of its own, None where an axis is continuous.
+
+        Where the group size is an axis K stands for its rank: a continuum of K has as many points as ranks.
+        """
+        found = _cells(self)
+        return None if found is None else [dict(cell) for cell in found]
+
+    def expanded(self) -> list[Cell] | None:
+        """`cells`, worked out anew."""
+        ranked = self.exact and LEVEL in self.keys
+        lists = [(None,) if ranked and axis.key == LEVEL else axis.values() for axis in self.axes]
         if any(values is None for values in lists):
             return None
-        return [dict(zip(self.keys, point, strict=True)) for point in itertools.product(*(v or () for v in lists))]
+        found: list[Cell] = []
+        for point in itertools.product(*(values or () for values in lists)):
+            cell = {key: value for key, value in zip(self.keys, point, strict=True) if value is not None}
+            found += self._levels(cell) if ranked else [cell]
+        return found
+
+    def _levels(self, rest: Cell) -> list[Cell]:
+        """The point with one K of every rank that the axis of K reaches."""
+        axis = next(axis for axis in self.axes if axis.key == LEVEL)
+        G = self.size_of(rest)
+        values = axis.values() or tuple(
+            min(max(float(quantile.short_level(r, G)), axis.low), axis.high) for r in range(1, G + 1)
+        )
+        cells = [self.canonical({key: value if key == LEVEL else rest[key] for key in self.keys}) for value in values]
+        return [cell for i, cell in enumerate(cells) if cell not in cells[:i]]
+
+    def size_of(self, cell: Mapping[str, Value]) -> int:
+        """G at a point."""
+        return int(cell.get(SIZE, self.group_size))
+
+    def rank_of(self, cell: Mapping[str, Value]) -> tuple[int, int] | None:
+        """(rank, G) of a point, None where the rank does not decide."""
+        if RANK in cell:
+            return int(cell[RANK]), self.group_size
+        if LEVEL in cell and self.exact:
+            return quantile.rank(f"{cell[LEVEL]:.6g}", self.size_of(cell)), self.size_of(cell)
+        return None
+
+    def canonical(self, cell: Cell) -> Cell:
+        """The point that stands for all K of its rank; two draws that are one experiment become equal."""
+        found = self.rank_of(cell)
+        if found is None or LEVEL not in cell:
+            return cell
+        axis = next(axis for axis in self.axes if axis.key == LEVEL)
+        short = float(quantile.short_level(*found))
+        values = axis.values()
+        if values is None:
+            return {**cell, LEVEL: min(max(short, axis.low), axis.high)}
+        alike = [v for v in values if quantile.rank(f"{v:.6g}", found[1]) == found[0]]
+        return {**cell, LEVEL: min(alike, key=lambda v: abs(float(v) - short))}
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -87,22 +151,13 @@ class Space:
         """For people: `rank 7 of 16, K in (0.375, 0.4375]`, and the other axes."""
         parts = []
         for key, value in cell.items():
-            if key == RANK:
-                low, high = quantile.interval(int(value), self.group_size)
-                parts.append(f"rank {value} of {self.group_size}, K in ({float(low):g}, {float(high):g}]")
+            found = self.rank_of(cell) if key in (RANK, LEVEL) else None
+            if found is not None:
+                low, high = quantile.interval(*found)
+                parts.append(f"rank {found[0]} of {found[1]}, K in ({float(low):g}, {float(high):g}]")
             else:
                 parts.append(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}")
         return ", ".join(parts)
-
-    def cell_of_level(self, K: float) -> Cell | None:
-        """Where a K lies on the axis of ranks or levels; None where it is outside or there are other axes."""
-        axis = self.axes[0]
-        if len(self.axes) > 1 or axis.key not in (RANK, LEVEL):
-            return None
-        value = quantile.rank(K, self.group_size) if axis.key == RANK else K
-        values = axis.values()
-        inside = value in values if values is not None else axis.low <= value <= axis.high
-        return {axis.key: value} if inside else None
 
     def paper(self, K: float) -> Cell | None:
         """The point of the paper's rule: this K, the other axes at the middle of their values."""
@@ -118,7 +173,12 @@ class Space:
             else:
                 value = (axis.low * axis.high) ** 0.5 if axis.log else (axis.low + axis.high) / 2
             cell[axis.key] = value
-        return cell
+        return self.canonical(cell)
+
+
+@functools.lru_cache(maxsize=16)
+def _cells(space: Space) -> list[Cell] | None:
+    return space.expanded()  # exact arithmetic over all points: once, not at every look
 
 
 def spread(cells: list[Cell]) -> list[Cell]:
@@ -143,7 +203,7 @@ def read(content: Any, group_size: int, interpolation: str, where: str) -> Space
     """
     if not isinstance(content, Mapping) or not content:
         raise HarnessError(f"{where}: space={content!r}: give at least one axis, such as {{rank: all}}")
-    sizes = "recipe.group_size" in content
+    sizes = SIZE in content
     axes = []
     for key, asked in content.items():
         if key == RANK:
@@ -160,7 +220,7 @@ def read(content: Any, group_size: int, interpolation: str, where: str) -> Space
         if key in ("baseline.K", "seed", "baseline"):
             raise HarnessError(f"{where}: space.{key}: search rank (or K); seeds are the study's own")
         axes.append(_axis(str(key), asked, where))
-    return Space(tuple(axes), group_size)
+    return Space(tuple(axes), group_size, interpolation == "exact")
 
 
 def _rank(asked: Any, group_size: int, where: str) -> Axis:

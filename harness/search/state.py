@@ -114,6 +114,8 @@ class View:
     winner: int | None = None
     over: str = ""
     """Why the study has ended; empty before."""
+    left_out: int = 0
+    """Cells that a replay spoke against."""
     run_hours: float = 0.0
     """GPU-hours that one run takes: measured where there are finished ones, else estimated."""
     adopted: frozenset[str] = frozenset()

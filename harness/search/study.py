@@ -205,13 +205,17 @@ class Study:
         held = self.rules.held_out.seeds if self.rules.held_out else 0
         return (confirm.trials + len(confirm.compare)) * confirm.seeds + held
 
-    def sampler(self) -> str:
-        """The sampler that is used. The grid fits if every cell gets a run and half of them a second one."""
+    def sampler(self, left_out: int = 0) -> str:
+        """The sampler that is used. The grid fits if every cell gets a run and half of them a second one.
+
+        Args:
+            left_out: cells that a replay spoke against.
+        """
         if self.rules.sampler != "auto":
             return self.rules.sampler
         cells = self.space.cells()
         room = self.rules.budget.runs - self.reserve()
-        return "grid" if cells is not None and 1.5 * len(cells) <= room else "tpe"
+        return "grid" if cells is not None and 1.5 * (len(cells) - left_out) <= room else "tpe"
 
 
 def folder() -> Path:
@@ -225,8 +229,9 @@ def names() -> list[str]:
 
 
 def exists(name: str) -> bool:
-    """Whether `name` is a study rather than a sweep."""
-    return (folder() / f"{name.removeprefix(FOLDER + '/')}.yaml").is_file()
+    """Whether `name` is a study rather than a sweep; of two of one name the study is `search/NAME`."""
+    short = name.removeprefix(f"{FOLDER}/")
+    return (folder() / f"{short}.yaml").is_file() and (short != name or not (sweep.folder() / f"{name}.yaml").is_file())
 
 
 def load(name: str, extra: Sequence[str] = ()) -> Study:
@@ -243,7 +248,8 @@ def load(name: str, extra: Sequence[str] = ()) -> Study:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise HarnessError(f"study {name!r}: {path} does not exist; {nearest(name, names())}") from None
+        hint = f"it is a sweep: `harness sweep {name}`" if name in sweep.names() else nearest(name, names())
+        raise HarnessError(f"study {name!r}: {path} does not exist; {hint or 'there is none yet'}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise HarnessError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     known = {"question", "overrides", "space", *(f.name for f in dataclasses.fields(Rules))}

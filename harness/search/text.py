@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from harness.search import judge
-from harness.search.actions import Action, Add, Ask, Cancel, Fail, Finalists, Over, Prune, Start, Tell, Winner
+from harness.search.actions import Action, Add, Again, Ask, Cancel, Fail, Finalists, Over, Prune, Start, Tell, Winner
+from harness.search.space import RANK, Axis
 from harness.search.state import View
 from harness.search.study import Study
 
 
-def plan(study: Study, run_hours: float, view: View | None) -> str:
-    """What the study searches, by which rules, and what it may cost; where it stands if it has begun."""
+def plan(study: Study, run_hours: float, view: View | None, ranks: Sequence[int] | None = None) -> str:
+    """What the study searches, by which rules, and what it may cost; where it stands if it has begun.
+
+    Args:
+        ranks: those that a replay leaves; None where none was asked for.
+    """
     rules, cells = study.rules, study.space.cells()
+    left_out = 0
+    if cells is not None and ranks is not None:
+        kept = [cell for cell in cells if cell.get(RANK) in ranks]
+        cells, left_out = kept, len(cells) - len(kept)
     lines = [f"study {study.name}: " + (f"{len(cells)} cells" if cells is not None else "a continuous space")]
     if study.question:
         lines += textwrap.wrap(study.question, 100, initial_indent="  ", subsequent_indent="  ")
@@ -22,12 +31,14 @@ def plan(study: Study, run_hours: float, view: View | None) -> str:
     if cells is not None and len(cells) <= 32:
         lines += [f"  {study.space.name(cell)}" for cell in cells]
     else:
-        lines += [f"  {axis.key}: {axis.kind} from {axis.low:g} to {axis.high:g}" for axis in study.space.axes]
+        lines += [f"  {_axis(axis)}" for axis in study.space.axes]
+    if left_out and rules.narrow is not None:
+        lines.append(f"  (the replay of run {rules.narrow.run} speaks against {left_out} others)")
     budget, confirm = rules.budget, rules.confirm
     searched = budget.runs - study.reserve()
     lines += [
         "",
-        f"sampler: {study.sampler()}, {rules.in_flight} in flight; the paper's rule first",
+        f"sampler: {study.sampler(left_out)}, {rules.in_flight} in flight; the paper's rule first",
         f"at most {budget.runs} runs: {searched} to search, {study.reserve()} to confirm"
         f" ({confirm.trials} finalists, compared with {', '.join(confirm.compare) or 'nothing'}, {confirm.seeds} fresh"
         " seeds each" + (", and the held-out benchmarks for the winner)" if rules.held_out else ")"),
@@ -43,8 +54,15 @@ def plan(study: Study, run_hours: float, view: View | None) -> str:
     elif budget.gpu_hours is not None:
         lines.append(f"capped at {budget.gpu_hours:g} hours of this machine (the runs take no GPU)")
     if view is not None:
-        lines += ["", standing(study, view)]
+        lines += ["", result(study, view)]
     return "\n".join(lines)
+
+
+def _axis(axis: Axis) -> str:
+    if axis.kind == "categorical":
+        return f"{axis.key}: one of {', '.join(map(str, axis.choices))}"
+    step = "" if axis.step is None else f" in steps of {axis.step:g}"
+    return f"{axis.key}: {axis.kind} from {axis.low:g} to {axis.high:g}{step}" + (", logarithmic" if axis.log else "")
 
 
 def standing(study: Study, view: View) -> str:
@@ -60,11 +78,13 @@ def action(study: Study, view: View, done: Action) -> str | None:
     named = {t.number: f"trial {t.number} ({study.space.name(t.cell)})" for t in view.trials}
     if isinstance(done, Ask):
         return None  # no cell was left
+    if isinstance(done, Again):
+        return f"{named[done.trial]}: tried again as a new trial"
     if isinstance(done, Add):
         who = named.get(done.to, f"trial {done.to}") if isinstance(done.to, int) else done.to
         return f"{who}: seed {done.seed}"
     if isinstance(done, Start):
-        return f"run {done.run} is started again"
+        return f"run {done.run} is started" + ("" if _new(view, done.run) else " again")
     if isinstance(done, Tell):
         values = ", ".join(f"{100 * value:.2f}" for value in done.values)
         broken = [key for key, value in done.constraints.items() if value > 0]
@@ -82,13 +102,17 @@ def action(study: Study, view: View, done: Action) -> str | None:
     return f"over: {done.reason}" if isinstance(done, Over) else None
 
 
+def _new(view: View, run: str) -> bool:
+    return all(r.look.step == 0 and not r.look.failures for r in view.everything() if r.run == run)
+
+
 def result(study: Study, view: View) -> str:
     """The winner with its fresh seeds and the search's own view of the trials."""
     lines = [standing(study, view), ""]
     rules = study.rules
     for t in sorted(view.trials, key=lambda t: -_or_low(judge.mean(t, rules))):
         found = judge.good(t.runs, rules)
-        value = f"{100 * judge.mean(t, rules):6.2f} %" if found else "     - "
+        value = " and ".join(f"{100 * v:6.2f} %" for v in judge.values(t, rules)) if found else "     - "
         note = t.reason or (f"{len(found)} seed" + "s" * (len(found) != 1))
         mark = "*" if t.number == view.winner else " "
         lines.append(f" {mark} trial {t.number:<3} {study.space.name(t.cell):<44} {value}  {t.status:<9} {note}")
@@ -98,7 +122,7 @@ def result(study: Study, view: View) -> str:
     }
     if view.winner is not None and (mine := fresh.get(f"trial {view.winner}")):
         trial = next(t for t in view.trials if t.number == view.winner)
-        lines += ["", f"winner: {study.space.name(trial.cell)}", f"  on {_seeds(mine)}: {_percent(mine)}"]
+        lines += ["", f"winner: {study.space.name(trial.cell)}", f"  on {_seeds(mine, 'fresh ')}: {_percent(mine)}"]
         lines += _against(fresh, mine)
         if len(mine) < 3:
             lines.append("  below 3 fresh seeds no claim about the method is possible")
@@ -124,8 +148,8 @@ def _percent(values: list[float]) -> str:
     return f"{100 * mean:.2f} % (sd over seeds {100 * sd:.2f})"
 
 
-def _seeds(values: list[float]) -> str:
-    return f"{len(values)} seed" + "s" * (len(values) != 1)
+def _seeds(values: list[float], kind: str = "") -> str:
+    return f"{len(values)} {kind}seed" + "s" * (len(values) != 1)
 
 
 def _or_low(value: float) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness import cost, reference
+from harness import cost, files, reference
 from harness.compose import Composed, compose
 from harness.errors import HarnessError
 from harness.plan import Planned
@@ -56,17 +56,28 @@ class StoreWorld:
         if state.kind == "absent":
             return Look("absent")
         spec = self._store.spec(run)
-        attempts = self._store.attempts(run)
+        attempts = self._counted(run)
         failures = sum(a.get("outcome") in ("failed", "lost") for a in attempts)
         saved, stalled = self._store.checkpoint(run), 0
         for attempt in reversed(attempts):
-            if int(attempt.get("from", -1)) != saved:
+            if int(str(attempt.get("from", -1))) != saved:
                 break
             stalled += 1
         return Look(
             state.kind, state.step, state.total, failures, stalled, state.reason,
             hours(self._store, run, spec, state.kind == "running"), self._measure(run, state),
         )  # fmt: skip
+
+    def _counted(self, run: str) -> list[dict[str, object]]:
+        """The attempts since somebody last asked for a retry: what failed before was mended, or is hoped to be."""
+        attempts = self._store.attempts(run)
+        if all(a.get("outcome") in ("done", None) for a in attempts):
+            return attempts
+        try:
+            events = files.read_json_lines(self._store.folder(run) / "events.jsonl")[0]
+        except FileNotFoundError:
+            return attempts
+        return attempts[max((int(e["attempts"]) for e in events if e.get("event") == "retry asked"), default=0) :]
 
     def _measure(self, run: str, state: RunState) -> Measure:
         """Read again only when something new can be there."""
@@ -76,12 +87,16 @@ class StoreWorld:
         known = self._measures.get(run)
         if known is not None and known[0] == key:
             return known[1]
-        found = measure(folder, self._study.rules.objective, self._study.rules.constraints, state.total)
+        objective = self._study.rules.objective
+        held = self._study.rules.held_out
+        if held is not None and set(held.overrides) <= set(self._store.brief(run)["overrides"]):
+            objective = replace(objective, benchmarks=())  # it is evaluated on others, and on all of them
+        found = measure(folder, objective, self._study.rules.constraints, state.total)
         self._measures[run] = (key, found)
         return found
 
-    def start(self, runs: Mapping[str, Overrides], known: Mapping[str, Overrides]) -> None:
-        """Files all runs of the study under its name and starts those of `runs`."""
+    def start(self, runs: Mapping[str, Overrides], known: Mapping[str, Overrides]) -> Collection[str]:
+        """Files all runs of the study under its name and starts those of `runs` that there is room for."""
         states = self._launcher.states(list({*runs, *known}))
         entries, again = [], []
         for run, overrides in {**known, **runs}.items():
@@ -101,7 +116,7 @@ class StoreWorld:
         study = self._study
         sweep = Sweep(study.sweep, study.question, (), {"against": "mean"}, None, study.file)
         settled = [replace(e, state=replace(e.state, kind="unknown")) if e.id in again else e for e in entries]
-        self._launcher.start(sweep, settled, again)
+        return self._launcher.start(sweep, settled, again)
 
     def cancel(self, runs: Sequence[str]) -> None:
         """Stops processes here and jobs of SLURM alike."""

@@ -6,6 +6,7 @@ It stops the rest of a sweep whose first runs all fail in one way, and submits w
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -24,13 +25,20 @@ def after(folder: Path) -> None:
         lost.complete(store, run)
         if spec["sweep"]:
             stop_after = spec["config"]["cluster"]["stop_after"]
-            for withheld in brake.pull(store, spec["sweep"], stop_after):
+            for withheld in brake.pull(store, spec["sweep"], stop_after, run if _unheard(store, run) else ""):
                 log.warning("withheld %s", withheld)
         submit.recover(store)
         for sweep, runs in backlog.mine(store.root).items():
             report = submit.submit(store, runs, sweep, lock=lock)
             backlog.remove(store.root, report.left)
             log.warning("submitted %d runs that had waited", len(report.jobs))
+
+
+def _unheard(store: Store, run: str) -> bool:
+    """Whether the run's job, which ends now, has never come to our first word; one that was superseded had to."""
+    link = submission.current(store.folder(run))
+    mine = os.environ.get("HARNESS_SUBMISSION") or (link.submission if link else "")
+    return link is not None and link.submission == mine and not store.attempts(run)
 
 
 def main() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness import files
@@ -12,6 +12,10 @@ from harness.store import Store, ids_of
 
 NOBODYS_FAULT = ("", "preempted", "time limit", "node failure", "cancelled", "superseded", "claimed")
 """Causes that say nothing about the other runs."""
+
+
+_UNRECORDED = "no record"
+"""The cause of a job that ended before our first word: its Python or its setup lines are wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +39,30 @@ def verdict(ends: Sequence[End], stop_after: int) -> str:
     causes = {end.cause for end in counted}
     if len(causes) > 1:
         return ""
-    what = f"the first {len(counted)} runs of the sweep failed with {causes.pop()!r} ({counted[0].run})"
+    cause = causes.pop()
+    how = "before the harness said a word" if cause == _UNRECORDED else f"with {cause!r}"
+    what = f"the first {len(counted)} runs of the sweep failed {how} ({counted[0].run})"
     return f"withheld: {what}; mend it, then apply the sweep again"
 
 
-def pull(store: Store, sweep: str, stop_after: int) -> list[str]:
+def pull(store: Store, sweep: str, stop_after: int, unheard: str = "") -> list[str]:
     """Cancels the sweep's jobs that have not started where the verdict says so. Inside the gate.
 
-    Returns the runs that were withheld.
+    `unheard` is the run whose job asks, where it has ended without a word of ours. Returns the runs that were withheld.
     """
     try:
         runs = list(ids_of(store, sweep))
         since = str(files.read_json(store.sweep_file(sweep)).get("applied", ""))
     except (HarnessError, FileNotFoundError):
         return []
-    reason = verdict(ends(store, runs, since), stop_after)
-    return cancel.withhold(store, live.look(store, runs), runs, reason) if reason else []
+    recorded = ends(store, runs, since)
+    seen: Mapping[str, live.Seen] = {}
+    if unheard in runs:  # else nobody asks squeue before there is something to stop
+        seen = live.look(store, runs)
+        silent = [r for r, s in seen.items() if s.state.kind == "failed" and not store.attempts(r)]
+        recorded += [End(r, "failed", _UNRECORDED) for r in dict.fromkeys([*silent, unheard])]
+    reason = verdict(recorded, stop_after)
+    return cancel.withhold(store, seen or live.look(store, runs), runs, reason) if reason else []
 
 
 def ends(store: Store, runs: Sequence[str], since: str) -> list[End]:

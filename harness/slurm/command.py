@@ -52,13 +52,14 @@ def run(
     if "configuration source" in told or "configuration file" in told:
         raise Unavailable(f"{command[0]}: no cluster is configured here: set SLURM_CONF, or use cluster=local")
     if is_outage(told):
-        raise Unavailable(f"{command[0]}: {told}; SLURM's controller does not answer: try again later")
+        who = "accounting" if "database" in told or "ersist" in told else "controller"
+        raise Unavailable(f"{command[0]}: {_sign(told)}; SLURM's {who} does not answer: try again later")
     raise Refused(f"{command[0]}: {told}")
 
 
 def _words(text: str) -> str:
     """What a program of SLURM's says, in one line, without its own name before every sentence."""
-    lines = [re.sub(r"^\w+: (error: |fatal: )?", "", line.strip()) for line in text.splitlines()]
+    lines = [re.sub(r"^\w+: (error: |fatal: )?|^allocation failure: ", "", line.strip()) for line in text.splitlines()]
     return "; ".join(" ".join(line.split()) for line in lines if line)
 
 
@@ -69,11 +70,18 @@ def _misleading(name: str) -> bool:
     return name.startswith("SLURM_") and name not in ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 
 
+_SIGNS = (
+    "Unable to contact slurm controller", "Socket timed out", "Connection refused", "Zero Bytes were transmitted",
+    "Unable to connect to database", "Problem talking to the database", "Transport endpoint", "Slurmctld is not",
+    "backup controller", "Connection timed out",
+)  # fmt: skip
+
+
 def is_outage(text: str) -> bool:
     """Whether an error text means that SLURM's daemons are away, rather than that the request was wrong."""
-    signs = (
-        "Unable to contact slurm controller", "Socket timed out", "Connection refused", "Zero Bytes were transmitted",
-        "Unable to connect to database", "Problem talking to the database", "Transport endpoint", "Slurmctld is not",
-        "backup controller", "Connection timed out",
-    )  # fmt: skip
-    return any(sign in text for sign in signs)
+    return any(sign in text for sign in _SIGNS)
+
+
+def _sign(text: str) -> str:
+    """The sentence that tells an outage; slurmdbd's absence makes three."""
+    return next((part for part in reversed(text.split("; ")) if is_outage(part)), text)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from harness import evidence
 from harness.slurm import accounting, backlog, command, queue, submission
 from harness.store import RunState, Store
 
 _SETTLE_SECONDS = 10.0
 """A job that ended a moment ago may still be writing its last record."""
+_UNTOLD = " without a record"
+_BEYOND = "beyond a submit limit: "
+_OTHERS = "jobs that end will submit it"
+_NOBODY = "no job is left that could submit it: `harness sweep` again does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,8 @@ class Seen:
     state: RunState
     handed: Handed | None = None
     job: queue.Job | None = None
+    silent: bool = False
+    """Whether squeue was asked about it and gave no answer."""
 
 
 def look(store: Store, runs: Sequence[str], asked: queue.Queue | None = None) -> dict[str, Seen]:
@@ -40,37 +48,57 @@ def look(store: Store, runs: Sequence[str], asked: queue.Queue | None = None) ->
 
     Runs that were never handed to SLURM cost no call. Raises: HarnessError where a run's folder is damaged.
     """
+    return _look(store, runs, asked)[0]
+
+
+def _look(store: Store, runs: Sequence[str], asked: queue.Queue | None) -> tuple[dict[str, Seen], queue.Queue | None]:
+    """(the states, squeue's answer where it was asked)."""
     states = {run: store.state(run) for run in dict.fromkeys(runs)}
     held = handed(store, [run for run, state in states.items() if state.kind != "done"])
     if not held:
-        return {run: Seen(state) for run, state in states.items()}
+        return {run: Seen(state) for run, state in states.items()}, asked
     if asked is None:
         asked = queue.ask({h.record.user for h in held.values()})
     seen = {}
     lost: dict[str, Handed] = {}
     for run, state in states.items():
-        job = asked.jobs.get(held[run].job or "") if run in held else None
-        seen[run] = Seen(state, held.get(run), job)
+        job = asked.task(held[run].job) if run in held else None
+        if job is not None and job.id != held[run].job and _began(store, run, held[run]):
+            job = None  # the row is about the tasks that had not begun
+        seen[run] = Seen(state, held.get(run), job, run in held and not asked.answered)
         if run in held and _needs_accounting(store, run, seen[run], asked):
             lost[run] = held[run]
     ended = _ended(lost.values()) if lost else {}
-    return {
-        run: replace(s, state=decide(s, asked, ended.get(s.handed.job or ""), recorded(store, run, s.handed)))
-        if s.handed is not None else s
-        for run, s in seen.items()
-    }  # fmt: skip
+    for run, s in seen.items():
+        if s.handed is not None:
+            state = decide(s, asked, ended.get(s.handed.job or ""), recorded(store, run, s.handed))
+            seen[run] = replace(s, state=_told(store, s.handed, state) if state.kind == "failed" else state)
+    return seen, asked
 
 
 def overview(store: Store, runs: Sequence[str]) -> dict[str, Seen]:
     """As `look`; a run that a submit limit keeps back counts as queued too."""
-    seen = look(store, runs)
-    waiting = backlog.waiting(store.root)
-    for run in waiting & seen.keys():
-        s = seen[run]
+    seen, asked = _look(store, runs, None)
+    waiting = [entry for entry in backlog.entries(store.root) if entry["run"] in seen]
+    if not waiting:
+        return seen
+    if asked is None:
+        asked = queue.ask({entry["user"] for entry in waiting})
+    users = submitters(store, asked)
+    for entry in waiting:
+        s = seen[entry["run"]]
         if s.state.kind in ("new", "stopped", "failed"):
-            state = replace(s.state, kind="queued", reason="beyond a submit limit: jobs that end will submit it")
-            seen[run] = replace(s, state=state)
+            alone = asked.answered and entry["user"] not in users
+            state = replace(s.state, kind="queued", reason=_BEYOND + (_NOBODY if alone else _OTHERS))
+            seen[entry["run"]] = replace(s, state=state)
     return seen
+
+
+def submitters(store: Store, asked: queue.Queue) -> set[str]:
+    """The users who have jobs of this store in the queue: when one ends, it submits what waits for its user."""
+    place = store.root / submission.FOLDER
+    keys = {path.name[:8] for path in place.iterdir()} if place.is_dir() else set()
+    return {job.user for job in asked.jobs.values() if job.live and job.name.rpartition("-")[2] in keys}
 
 
 def handed(store: Store, runs: Sequence[str]) -> dict[str, Handed]:
@@ -102,6 +130,10 @@ def recorded(store: Store, run: str, held: Handed) -> bool:
     return job == held.job if job else _unix(last["ended"]) >= held.record.time
 
 
+def _began(store: Store, run: str, held: Handed) -> bool:
+    return any(attempt.get("job") == held.job for attempt in store.attempts(run))
+
+
 def decide(seen: Seen, asked: queue.Queue, ended: accounting.Attempt | None, attempt_recorded: bool) -> RunState:
     """The state of a run that was handed to SLURM. Not to be in squeue is no evidence of anything."""
     state, held, job = seen.state, seen.handed, seen.job
@@ -117,7 +149,7 @@ def decide(seen: Seen, asked: queue.Queue, ended: accounting.Attempt | None, att
     if job is not None and job.state in queue.ON_NODES:
         return replace(state, kind="running", reason=f"{name} on {job.nodes} is {_doing(job)}{goes_on}")
     if held.link.withheld:
-        return replace(state, kind="stopped", reason=held.link.withheld)
+        return replace(state, kind="stopped", reason=f"{held.link.withheld}{goes_on}")
     if attempt_recorded:
         return state
     if held.job is None:
@@ -126,7 +158,11 @@ def decide(seen: Seen, asked: queue.Queue, ended: accounting.Attempt | None, att
         return _after(state, name, ended.state, ended.exit_code, held)
     if job is not None:  # squeue still lists it, as ended
         return _after(state, name, job.state, "", held)
-    why = asked.trouble if not asked.answered else "neither squeue nor accounting knows it"
+    if not asked.answered:
+        return replace(state, kind="unknown", reason=f"{name}: {asked.trouble}")
+    why = "neither squeue nor accounting knows it"
+    if ended is not None:
+        why = f"squeue does not list it, accounting says {ended.state}"
     return replace(state, kind="unknown", reason=f"{name}: {why}")
 
 
@@ -138,9 +174,24 @@ def _after(state: RunState, name: str, word: str, code: str, held: Handed) -> Ru
     """A job that ended without a record of ours."""
     if word == "CANCELLED":
         return replace(state, kind="stopped", reason=f"{name} was cancelled at step {state.step} of {state.total}")
-    logs = submission.FOLDER + f"/{held.record.key}/logs"
     exit_code = f" {code}" if code and code != "0:0" else ""
-    return replace(state, kind="failed", reason=f"{name} ended as {word}{exit_code} without a record; see {logs}")
+    return replace(state, kind="failed", reason=f"{name} ended as {word}{exit_code}{_UNTOLD}")
+
+
+def _told(store: Store, held: Handed, state: RunState) -> RunState:
+    """With the last words that a job without a record has left."""
+    if not state.reason.endswith(_UNTOLD):
+        return state
+    logs = submission.folder(store.root, held.record.key) / "logs"
+    words = evidence.last_words(sorted(logs.glob(f"{held.job}.*.log"), key=_written))
+    return replace(state, reason=f"{state.reason}{f' ({words})' if words else ''}; see {logs}")
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _needs_accounting(store: Store, run: str, seen: Seen, asked: queue.Queue) -> bool:

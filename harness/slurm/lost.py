@@ -41,9 +41,10 @@ def complete(store: Store, run: str) -> list[str]:
         if found.name == "unknown" and row is None:
             continue
         step = store.heartbeat(run).get("step", 0)
-        end = {"ended": now(), "outcome": "lost", "step": step, "cause": found.name, "reason": found.line}
+        reason = evidence.told(found)
+        end = {"ended": now(), "outcome": "lost", "step": step, "cause": found.name, "reason": reason}
         files.write_json(attempt / "attempt.json", {**record, **end})
-        store.event(run, "lost", attempt=record["attempt"], cause=found.name, reason=found.line)
+        store.event(run, "lost", attempt=record["attempt"], cause=found.name, reason=reason)
         causes.append(found.name)
     return causes
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness import files
+from harness import files, freeze, wandbhost
 from harness.compose import Composed, project_folder
 from harness.store import Store
 
@@ -33,8 +33,8 @@ def send(
     store: Store, composed: Composed, wait: float = _WAIT_SECONDS, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Any]:
     """Submits the probe, waits for it, and yields findings. Raises: command.Refused where SLURM does not take it."""
-    from harness.doctor import FAILURE, OK, WARNING, Finding
-    from harness.slurm import cancel, doctor, queue, script, snapshot, submission
+    from harness.doctor import OK, Finding
+    from harness.slurm import doctor, script, snapshot, submission
 
     key = submission.new_key()
     place = submission.folder(store.root, key)
@@ -46,9 +46,41 @@ def send(
     payload = script.payload(asked, place, module="harness.slurm.probe", argument=shlex.quote(str(place)), after="")
     path.write_text(script.ArrayExecutor(place, asked, name, key).text(1, payload), encoding="utf-8")
     (place / "runs.txt").write_text("")
-    with submission.gate(store.root) as lock:
-        array = script.sbatch(path, asked, lock=lock)
-    yield Finding(OK, "probe", f"job {array}_0 was submitted, logs in {place / 'logs'}")
+    files.write_json(place / "asked.json", wanted(composed))
+    token = _token(key)
+    try:
+        with submission.gate(store.root) as lock:
+            array = script.sbatch(path, asked, lock=lock)
+        yield Finding(OK, "probe", f"job {array}_0 was submitted")
+        yield from _wait(place, array, name, asked, wait, sleep)
+    finally:
+        token.unlink(missing_ok=True)
+
+
+def _token(key: str) -> Path:
+    """A file that this machine leaves in the cache: a node that does not see it has another folder there."""
+    token = freeze.cache_folder(project_folder()) / f".probe.{key}"
+    token.parent.mkdir(parents=True, exist_ok=True)
+    token.touch()
+    return token
+
+
+def wanted(composed: Composed) -> dict[str, Any]:
+    """What a node has to see, for the payload."""
+    settings, project = composed.settings, project_folder()
+    paths = {name: str(project / os.path.expanduser(name)) for name in settings.data.train_files}
+    paths |= {name: str(project / os.path.expanduser(name)) for name in settings.evaluation.files}
+    model = project / os.path.expanduser(settings.model.path or "")
+    if settings.model.path and model.is_dir():
+        paths["the model"] = str(model)
+    online = settings.tracking.name == "online"
+    return {"cache": str(freeze.cache_folder(project)), "paths": paths, "wandb": online}
+
+
+def _wait(place: Path, array: str, name: str, asked: Any, wait: float, sleep: Callable[[float], None]) -> Iterator[Any]:
+    from harness.doctor import FAILURE, OK, WARNING, Finding
+    from harness.slurm import cancel, queue
+
     deadline = time.monotonic() + wait
     while time.monotonic() < deadline:
         reports = [files.read_json(p) for p in sorted(place.glob("node.*.json"))]
@@ -96,8 +128,13 @@ def judge(reports: Sequence[Mapping[str, Any]], gpus: int) -> Iterator[Any]:
             yield Finding(WARNING, node, text, "Ray writes there: set TMPDIR in cluster.setup")
         if abs(report["skew_seconds"]) > 30:
             yield Finding(WARNING, node, f"its clock is {report['skew_seconds']:.0f} s off", "tell the site")
+        for what, trouble in report["missing"].items():
+            yield Finding(FAILURE, node, f"{what}: {trouble}", "put it on a folder that all nodes share")
+        if report["wandb"]:
+            yield Finding(FAILURE, node, f"W&B: {report['wandb']}", "tracking=offline, and later `harness sync`")
         found = ", ".join(f"{name} {version}" for name, version in report["versions"].items() if version)
-        yield Finding(OK, node, f"the runs folder can be written from there; {report['gpus']} GPUs; {found}")
+        shared = "the runs folder" + ("" if "the cache" in report["missing"] else " and the cache")
+        yield Finding(OK, node, f"{shared} can be written from there; {report['gpus']} GPUs; {found}")
 
 
 def _last_words(logs: Path) -> str:
@@ -114,11 +151,27 @@ def look(place: Path) -> dict[str, Any]:
     tmp = tempfile.gettempdir()
     probe = place / f".clock.{rank}"
     probe.write_text("")
+    asked = files.read_json(place / "asked.json")
+    missing = {what: f"{path} is not there" for what, path in asked["paths"].items() if not Path(path).exists()}
+    if trouble := _strange(Path(asked["cache"]), place.name):
+        missing["the cache"] = trouble
     return {
+        "missing": missing, "wandb": wandbhost.trouble() if asked["wandb"] else "",
         "node": os.environ.get("SLURMD_NODENAME") or os.uname().nodename, "rank": int(rank), "python": sys.executable,
         "versions": {name: _version(name) for name in _PACKAGES}, "gpus": _gpus(), "tmp": tmp,
         "free_tmp_gb": shutil.disk_usage(tmp).free / 2**30, "skew_seconds": time.time() - probe.stat().st_mtime,
     }  # fmt: skip
+
+
+def _strange(cache: Path, key: str) -> str:
+    """What is wrong with the cache as seen from here, '' where it is the submitter's and can be written."""
+    if not (cache / f".probe.{key}").exists():
+        return f"{cache} is another folder there than here"
+    try:
+        with tempfile.TemporaryFile(dir=cache):
+            return ""
+    except OSError as error:
+        return f"{cache} cannot be written ({error.strerror})"
 
 
 def _version(name: str) -> str | None:

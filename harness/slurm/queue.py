@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.slurm import command
 
-_FORMAT = "%A|%F|%K|%T|%r|%M|%L|%N|%j|%u"
+_FORMAT = "%A|%F|%K|%T|%r|%M|%L|%N|%j|%u|%q|%a|%P"
 _INDICES = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 WAITING = frozenset(
     {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUE_FED", "CONFIGURING", "RESV_DEL_HOLD"}
@@ -36,6 +36,9 @@ class Job:
     name: str
     """Job name; it ends with the submission's key."""
     user: str
+    qos: str = ""
+    account: str = ""
+    partition: str = ""
 
     @property
     def live(self) -> bool:
@@ -52,10 +55,12 @@ class Queue:
     trouble: str = ""
     """Why it gave no answer."""
 
-    def live(self, job: str | None) -> Job | None:
-        """The job if it is waiting or working."""
+    def task(self, job: str | None) -> Job | None:
+        """The job as squeue lists it: tasks of an array that was cancelled while it waited are one row of no index."""
         found = self.jobs.get(job or "")
-        return found if found is not None and found.live else None
+        if found is None and job and (whole := self.jobs.get(job.partition("_")[0])) is not None and not whole.live:
+            return whole
+        return found
 
     def named(self, name: str) -> list[Job]:
         """The tasks of one submission."""
@@ -76,7 +81,10 @@ def ask(users: Iterable[str] = (), *, name: str = "") -> Queue:
         text = command.run(["squeue", "--noheader", "--array", "--states=all", f"--format={_FORMAT}", *narrow])
     except (command.Unavailable, command.Refused) as error:
         return Queue({}, answered=False, trouble=str(error))
-    return Queue({job.id: job for job in parse(text)})
+    jobs = parse(text)
+    if text.strip() and not jobs:
+        return Queue({}, answered=False, trouble=f"squeue answered {text.strip().splitlines()[0][:80]!r}, no table")
+    return Queue({job.id: job for job in jobs})
 
 
 def parse(text: str) -> list[Job]:
@@ -84,14 +92,14 @@ def parse(text: str) -> list[Job]:
     found = []
     for line in text.splitlines():
         fields = line.rstrip("\n").split("|")
-        if len(fields) != 10:
+        if len(fields) != 13:
             continue
-        raw, array, index, state, reason, elapsed, left, nodes, name, user = (f.strip() for f in fields)
+        raw, array, index, state, reason, elapsed, left, nodes, name, user, *rest = (f.strip() for f in fields)
         array = array or raw
         for number in _indices(index):
             job = Job(
                 array if number is None else f"{array}_{number}", state, "" if reason == "None" else reason,
-                seconds(elapsed) or 0, seconds(left), nodes, name, user,
+                seconds(elapsed) or 0, seconds(left), nodes, name, user, *rest,
             )  # fmt: skip
             found.append(job)
     return found

@@ -43,7 +43,7 @@ def why(job: Mapping[str, str], warned: bool, words: str = "") -> Ended:
     """
     found = evidence.classify(evidence.Traces(state=job.get("JobState", ""), words=words))
     if found.name in ("out of host memory", "node failure"):
-        return Ended("failed", found.name, found.line)
+        return Ended("failed", found.name, evidence.told(found))
     if found.name == "cancelled":
         return Ended("stopped", "cancelled", "cancelled")
     if job.get("PreemptTime"):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from harness import files, freeze, provenance
+from harness.cluster import Cluster
 from harness.errors import HarnessError
 from harness.plan import Planned, refreshed, todo
-from harness.slurm import cancel, live, snapshot, submission, submit
-from harness.store import Store, ids_of
+from harness.slurm import backlog, cancel, command, limits, live, partitions, queue, snapshot, submission, submit
+from harness.store import Store
 from harness.sweep import Sweep
 
 
@@ -32,20 +34,27 @@ def schedule(
     *,
     trainer: str = freeze.TRAINER,
     anyway: Collection[str] = (),
+    left_out: Sequence[str] = (),
 ) -> submit.Report:
     """Freezes and submits what a plan asks for.
 
-    `anyway` are runs in an unknown state that are to be submitted all the same: a job of theirs that turns up later
-    ends at once. Raises: as harness.slurm.submit does; HarnessError where the store cannot be written.
+    `left_out`: see harness.freeze. `anyway` are runs in an unknown state that are to be submitted all the same: a job
+    of theirs that turns up later ends at once. Runs that a submit limit kept back are frozen anew:
+    what kept them may have been mended.
+    Raises: as harness.slurm.submit does; HarnessError where the store cannot be written, or a job would never start.
     """
     freeze.check_writable(store.root)
+    check(entries)
     with submission.gate(store.root) as lock:
         submit.recover(store)
-        fresh = [_again(entry) if entry.id in anyway else entry for entry in refreshed(entries, store)]
+        if anyway and not (asked := queue.ask([getpass.getuser()])).answered:
+            raise command.Unavailable(f"{asked.trouble}; what is unknown is submitted again only where squeue answers")
+        kept_back = {run for runs in backlog.mine(store.root).values() for run in runs}
+        fresh = [_again(entry, anyway, kept_back) for entry in refreshed(entries, store)]
         collected = provenance.collect(project)
         code = snapshot.take(project, store.root)
         record = {**collected.record, "snapshot": str(code)}
-        freeze.freeze(sweep, fresh, store, project, replace(collected, record=record), trainer)
+        freeze.freeze(sweep, fresh, store, project, replace(collected, record=record), trainer, left_out=left_out)
         runs = list(dict.fromkeys(entry.id for entry in todo(fresh)))
         report = submit.submit(store, runs, sweep.name, lock=lock, anyway=bool(anyway))
     faster = [e for e, before in zip(fresh, entries, strict=True) if before.action != e.action and e.action == "keep"]
@@ -53,21 +62,60 @@ def schedule(
     return report
 
 
-def _again(entry: Planned) -> Planned:
-    return replace(entry, action="retry") if entry.state.kind == "unknown" else entry
+def _again(entry: Planned, anyway: Collection[str], kept_back: Collection[str]) -> Planned:
+    unknown = entry.id in anyway and entry.state.kind == "unknown"
+    waits = entry.id in kept_back and entry.action == "keep" and entry.state.kind == "queued"
+    return replace(entry, action="retry") if unknown or waits else entry
+
+
+def check(entries: Sequence[Planned]) -> None:
+    """Refuses what would wait in the queue for ever; what SLURM refuses by itself is left to it.
+
+    Raises: HarnessError with the first reason.
+    """
+    clusters = {}
+    for entry in todo(entries):
+        settings = entry.composed.settings
+        if settings.cluster.launcher == "slurm":
+            nodes, cluster = settings.model.resources.nodes, settings.cluster
+            clusters[nodes, cluster.partition, cluster.qos, cluster.time_limit] = (cluster, nodes)
+    if not clusters:
+        return
+    try:
+        known = partitions.ask()
+    except (command.Unavailable, command.Refused):
+        return  # sbatch will say so
+    for cluster, nodes in clusters.values():
+        if why := partitions.refusal(known, cluster, nodes) or _too_long(cluster):
+            raise HarnessError(f"no job would ever start: {why}")
+
+
+def _too_long(cluster: Cluster) -> str:
+    if not cluster.qos:
+        return ""
+    try:
+        known = limits.longest()
+    except (command.Unavailable, command.Refused):
+        return ""  # sbatch knows whether it exists
+    return limits.too_long(known[cluster.qos], cluster) if cluster.qos in known else ""
 
 
 def left_out(store: Store, sweep: Sweep, entries: Sequence[Planned]) -> list[str]:
-    """Runs that the sweep asked for when it was last applied, that nobody asks for now, and that are queued or run."""
+    """Runs that were submitted for the sweep, that nobody asks for now, and that are queued or run."""
     if not sweep.name:
         return []
-    try:
-        before = set(ids_of(store, sweep.name))
-    except HarnessError:
-        return []  # never applied
-    gone = before - {entry.id for entry in entries} - _asked_elsewhere(store, sweep.name)
+    gone = _submitted(store, sweep.name) - {entry.id for entry in entries} - _asked_elsewhere(store, sweep.name)
     seen = live.overview(store, sorted(gone))
     return [run for run, s in seen.items() if s.state.kind in ("queued", "running")]
+
+
+def _submitted(store: Store, sweep: str) -> set[str]:
+    """Runs that the sweep asked for when it was last applied, or that earlier versions of it have left unpruned."""
+    try:
+        content = files.read_json(store.sweep_file(sweep))
+    except FileNotFoundError:
+        return set()  # never applied
+    return {str(point["id"]) for point in content["points"]} | set(content.get("left_out", ()))
 
 
 def _asked_elsewhere(store: Store, name: str) -> set[str]:
@@ -85,7 +133,8 @@ def prune(store: Store, runs: Sequence[str], *, agreed: bool) -> list[str]:
         return []
     labels = [f"  {run}  {store.spec(run)['label']}" for run in runs]
     if not agreed:
-        return [f"{len(runs)} runs are no longer in the grid but queued or running; --prune cancels them:", *labels]
+        what = "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
+        return [f"{what} no longer in the grid but queued or running; --prune cancels that:", *labels]
     told = cancel.cancel(store, runs)
     return [f"no longer in the grid, cancelled: {run} ({what})" for run, what in told.items()]
 

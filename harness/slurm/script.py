@@ -127,6 +127,10 @@ def _parameters(asked: Request, place: Path, name: str, key: str) -> dict[str, A
     }  # fmt: skip
 
 
+_OURS = shlex.quote(sys.executable)
+"""Where the Python of the job does not start, what comes after may start with the one that submits."""
+
+
 def payload(asked: Request, place: Path, *, module: str, argument: str, after: str) -> str:
     """The script's last lines: one task a node runs `module` on the frozen run of the task's index.
 
@@ -143,7 +147,7 @@ def payload(asked: Request, place: Path, *, module: str, argument: str, after: s
         'cd "$HARNESS_SNAPSHOT" || exit 2',
         f"srun --kill-on-bad-exit=1 --unbuffered --output={log} {asked.python} -m {module} {argument}",
         "code=$?",
-        *([f"{asked.python} -m {after} {argument}"] if after else []),
+        *([f"{asked.python} -m {after} {argument} || {_OURS} -m {after} {argument}"] if after else []),
         "exit $code",
     ]
     return "\n".join(lines)

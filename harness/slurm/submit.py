@@ -18,8 +18,9 @@ log = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 5.0
 """After so long slurmctld has read every request that a killed sbatch had sent."""
-_FULL = ("SubmitJobLimit", "SubmitLimit", "submit limit", "MaxJobCount", "resource limit", "MaxSubmit")
-"""What sbatch says where no more jobs may be submitted now."""
+
+
+_FOLLOW = "jobs that end will submit them"
 
 
 @dataclass(slots=True)
@@ -34,6 +35,8 @@ class Report:
     """Run -> why it was not submitted: somebody works on it, it is queued, its state is not known."""
     limit: str = ""
     """Which limit keeps the waiting ones."""
+    alone: bool = False
+    """Whether no job could submit the waiting ones when it ends."""
 
     @property
     def arrays(self) -> list[str]:
@@ -101,34 +104,44 @@ def _arrays(store: Store, ready: Sequence[str], sweep: str, lock: int, report: R
     for run, spec in specs.items():
         groups.setdefault(script.request(spec, bad_nodes), []).append(run)
     me = getpass.getuser()
-    queued = sum(job.live for job in queue.ask([me]).jobs.values())
-    full = False
+    asked_queue = queue.ask([me])
+    used = [limits.place(job) for job in asked_queue.jobs.values() if job.live]
     for asked, runs in groups.items():
         found = limits.ask(me, asked.account, asked.qos, asked.partition)
-        room = found.room(queued)
         rest = list(runs)
-        while rest and not full:
-            size = min(len(rest), found.array_size, len(rest) if room is None else room)
-            sent = _fitting(store, rest[:size], sweep, asked, lock, report) if size else 0
+        while rest:
+            room = found.room(used)
+            size = min(len(rest), found.array_size, len(rest) if room is None else room[0])
+            sent = _fitting(store, rest[:size], sweep, asked, lock, report, crowded=bool(used)) if size else 0
             rest = rest[sent:]
-            queued += sent
-            room = found.room(queued)
+            used += sent * [found.place]
             if not sent:
-                full, report.limit = True, "a submit limit of the cluster" if size else found.source
+                report.limit = room[1] if room is not None and not size else "a submit limit of the cluster"
+                break
         report.waiting += rest
+        tightest = found.tightest()
+        if rest and tightest is not None and tightest.most == 1:
+            report.alone = True  # SLURM counts the job that would submit them
+    report.alone |= not report.jobs and asked_queue.answered and me not in live.submitters(store, asked_queue)
     backlog.add(store.root, report.waiting, sweep)
     backlog.remove(store.root, report.jobs)
 
 
-def _fitting(store: Store, runs: Sequence[str], sweep: str, asked: script.Request, lock: int, report: Report) -> int:
-    """Submits as many of the runs as SLURM takes in one array, halving where it says that they are too many."""
+def _fitting(
+    store: Store, runs: Sequence[str], sweep: str, asked: script.Request, lock: int, report: Report, *, crowded: bool
+) -> int:
+    """Submits as many of the runs as SLURM takes in one array, halving where it says that they are too many.
+
+    Raises: command.Refused where another time would not help.
+    """
     size = len(runs)
     while size:
         try:
             report.jobs |= _array(store, runs[:size], sweep, asked, lock)
             return size
         except command.Refused as refusal:
-            if not any(sign in str(refusal) for sign in _FULL):
+            many = limits.too_many(str(refusal))
+            if many is False or (many is None and size == 1 and not crowded):
                 raise
             size //= 2
     return 0
@@ -164,7 +177,8 @@ def summary(report: Report) -> Iterator[str]:
         noun = "job array" if len(arrays) == 1 else "job arrays"
         yield f"{_runs(len(report.jobs))} queued as {noun} {', '.join(arrays)}"
     if report.waiting:
-        yield f"{_runs(len(report.waiting))} beyond {report.limit}: jobs that end will submit them"
+        later = "no job can submit them later, `harness sweep` again does" if report.alone else _FOLLOW
+        yield f"{_runs(len(report.waiting))} beyond {report.limit}: {later}"
     for why, group in itertools.groupby(
         sorted(report.left.items(), key=lambda item: item[1]), key=lambda item: item[1]
     ):

@@ -108,7 +108,8 @@ class Leader:
 def _starved(killed: int, here: Allocation) -> dict[str, Any]:
     cause = "out of host memory"
     what = "a process" if killed == 1 else f"{killed} processes"
-    return {"node": here.node, "cause": cause, "reason": f"{cause}: the kernel killed {what} of the job on {here.node}"}
+    reason = evidence.told(evidence.Cause(cause, f"{cause}: the kernel killed {what} of the job on {here.node}"))
+    return {"node": here.node, "cause": cause, "reason": reason}
 
 
 def _report(ray: RayNode, here: Allocation) -> dict[str, Any]:

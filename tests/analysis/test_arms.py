@@ -102,3 +102,16 @@ def test_the_first_colours_are_told_apart_without_red_or_green(kind):
     distances = [np.linalg.norm(a - b) for i, a in enumerate(labs) for b in labs[:i]]
     assert min(distances) > 10
     assert all(np.linalg.norm(lab - _lab("#FFFFFF", VISION[kind])) > 25 for lab in labs)
+
+
+def test_a_label_says_only_what_tells_arms_of_one_name_apart(smoke):
+    def more(run, samples):
+        config = {**run.config, "evaluation": {**run.config["evaluation"], "samples": samples}}
+        config["verl"] = {"algorithm": {"adv_estimator": run.get("baseline.name"), "val_n": samples}}
+        return replace(run, id=f"{run.id}{samples}", config=config)
+
+    found = arms.group([more(smoke[0], 16), more(smoke[3], 16), more(smoke[3], 32)])
+    assert [arm.label for arm in found] == [
+        "mean (GRPO) · tiny (0.3M) · samples=16", "QAE K=0.4 · tiny (0.3M) · samples=16",
+        "QAE K=0.4 · tiny (0.3M) · samples=32",
+    ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -40,7 +41,9 @@ def test_bounds_and_monotony(n, data):
     c, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
     value = float(pass_at_k(n, c, k))
     assert 0 <= value <= 1
-    assert (value == 1.0) == (n - c < k)
+    assert value == pytest.approx(float(1 - Fraction(math.comb(n - c, k), math.comb(n, k))), abs=1e-14)
+    if n - c < k:  # the other way round it may be rounded to 1: 1 - 1 / C(58, 32)
+        assert value == 1.0
     assert (value == 0.0) == (c == 0)
     if k < n:
         assert float(pass_at_k(n, c, k + 1)) >= value - 1e-12

@@ -125,13 +125,17 @@ def test_the_papers_rule_follows_the_entropy(changes, K):
 @pytest.mark.parametrize(
     "changes,words",
     [({"entropy": 0.2}, "raise K"), ({"entropy": 3.5}, "lower K"), ({"entropy": 1.0}, "leave K"),
-     ({"success": 0.97}, "little to gain"), ({"success": 0.3}, "between 0.2 and 0.3"), ({"success": 0.7}, "K = 0.5")],
+     ({"success": 0.97}, "little to gain"), ({"success": 0.05}, "between 0.2 (below 10 %) and 0.3 (below 20 %) (rank 4"),
+     ({"success": 0.15}, "and 0.3 (below 20 %) (rank 5"), ({"success": 0.3}, "K = 0.4 (from 20 to 50 %)"),
+     ({"success": 0.7}, "K = 0.5"), ({"success": 0.85}, "above 80% there is less to gain")],
 )  # fmt: skip
 def test_each_rule_says_what_is_published_and_where(changes, words):
-    told = advice.text("run", facts(**changes))
+    told = " ".join(advice.text("run", facts(**changes)).split())
     assert words in told
     assert told.count("source:") == len(advice.rules(facts()))
-    assert "heuristics" in told
+    for rule in advice.rules(facts(**changes))[:3]:
+        assert "heuristic of" in rule.source
+        assert "2509.22611" in rule.source or "SkillXiv" in rule.source
 
 
 def test_out_of_range_is_said():

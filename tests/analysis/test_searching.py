@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from analysis import searching
+from analysis.chart import Dots
 from analysis.figures import searched as figures
 from analysis.report import searched as page
 from tests.support import search_world
@@ -76,11 +79,13 @@ def test_the_figure_has_a_dot_a_seed_and_an_interval_a_trial(found):
     study, view = found
     rows = searching.rows(study, view)
     accuracy = figures.over_axis(study, view, rows, "rank").panels[0]
-    dots = [mark for mark in accuracy.marks if getattr(mark, "name", "") == "one seed"]
-    means = [mark for mark in accuracy.marks if getattr(mark, "name", "").startswith("trial")]
-    assert len(dots) == sum(row.seeds for row in rows)
-    assert len(means) == sum(row.interval is not None for row in rows)
-    assert all(mark.low is not None for mark in means)
+    dots = {mark.name: mark for mark in accuracy.marks if isinstance(mark, Dots)}
+    assert len(dots["one seed"].x) == sum(row.seeds for row in rows)
+    trials = dots["trial, mean over its seeds"]
+    assert len(trials.x) == sum(row.interval is not None for row in rows)
+    assert (trials.low < trials.y).all()
+    assert (trials.y < trials.high).all()
+    assert len(dots["fresh seed"].x) == 3 * len(view.finalists)
 
 
 def test_importance_is_told_where_there_are_several_axes(tmp_path):
@@ -93,3 +98,68 @@ def test_importance_is_told_where_there_are_several_axes(tmp_path):
     assert set(shares) == {"rank", "recipe.clip_high"}
     assert sum(shares.values()) == pytest.approx(1.0)
     assert searching.importance(search_world.study(axes=AXES), []) == {}
+
+
+def test_the_axis_is_in_order_whatever_became_of_its_trials(found):
+    study, view = found
+    chart = figures.over_axis(study, view, searching.rows(study, view), "rank")
+    x = chart.panels[0].x
+    assert list(x.ticks) == sorted(x.ticks)
+    assert x.names == ("4\n0.2", "7\n0.4", "10\n0.6", "13\n0.8", "16\n0.97")
+    ranks = {row.trial.number: row.trial.cell["rank"] for row in searching.rows(study, view)}
+    for dots in (mark for panel in chart.panels for mark in panel.marks if isinstance(mark, Dots)):
+        for place, told in zip(dots.x, dots.texts, strict=True):
+            if told.startswith("trial"):
+                assert place == ranks[int(told.split()[1].strip(","))]
+
+
+def test_axes_of_every_kind_have_their_own_scale(tmp_path):
+    axes = {
+        "rank": {"low": 2, "high": 15},
+        "recipe.learning_rate": {"type": "float", "low": 1e-7, "high": 1e-5, "log": True},
+        "recipe.loss_agg_mode": {"type": "categorical", "choices": ["token-mean", "seq-mean-token-mean"]},
+    }
+    study = search_world.study(axes=axes, budget={"runs": 20}, in_flight=2)
+    view = finish(study, World(peak(7, 0.02)), tmp_path / "journal.log")
+    rows = searching.rows(study, view)
+    rank, rate, mode = (figures.over_axis(study, view, rows, key).panels[0] for key in axes)
+    assert (rank.x.low, rank.x.high, len(rank.x.ticks)) == (pytest.approx(1.4), pytest.approx(15.6), 7)
+    assert rate.x.log
+    assert rate.x.low < 1e-7 < 1e-5 < rate.x.high
+    assert mode.x.ticks == (0.0, 1.0)
+    assert mode.x.names[0] == "token-\nmean"
+    for panel in (rank, rate, mode):
+        for mark in panel.marks:
+            assert all(panel.x.low <= x <= panel.x.high for x in mark.x)
+    html = page.write(study, view, [], tmp_path / "out", figures=False).read_text()
+    assert ">learning_rate</th>" in html
+    assert "recipe.loss_agg_mode=token-mean" in html
+
+
+def test_two_objectives_have_a_figure_a_column_and_a_front(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_RUNS", str(tmp_path / "runs"))
+    study = search_world.study(
+        axes=AXES, budget={"runs": 20}, objective={"multi": True}, confirm={"trials": 4, "seeds": 1, "compare": []}
+    )
+    view = finish(study, World(peak(13, 0.05), pass_k=lambda rank: 0.9 - 0.03 * rank, noise=0.0), tmp_path / "j.log")
+    rows = searching.rows(study, view)
+    assert searching.front(rows) == {t.number for t in view.trials}
+    worse = [replace(row, second=0.1) if row.trial.cell["rank"] == 7 else row for row in rows]
+    assert {t.cell["rank"] for t in view.trials if t.number in searching.front(worse)} == {4, 10, 13}
+    drawn = figures.objectives(study, view, worse).panels[0].marks
+    assert sorted(len(mark.x) for mark in drawn if isinstance(mark, Dots)) == [1, 3, 4]
+    html = page.write(study, view, [], tmp_path / "out", figures=False).read_text()
+    assert "pass@16 (%)</th>" in html
+    assert "on the front" in html
+    assert "highest pass@1; what matters to you may be pass@16" in html
+    assert 'data-chart="search_objectives"' in html
+
+
+def test_the_same_figures_are_drawn_for_print(found, tmp_path):
+    from analysis.figures import draw
+
+    study, view = found
+    chart = figures.over_axis(study, view, searching.rows(study, view), "rank")
+    figure = draw.draw(chart)
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()][0] == "4\n0.2"
+    assert (draw.save(figure, tmp_path / "f")[0]).stat().st_size > 5000

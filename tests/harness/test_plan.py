@@ -106,3 +106,15 @@ def test_a_damaged_run_folder_is_named_and_nothing_is_lost(lab):
     assert lab.plan()[0].action == "keep"
     shutil.rmtree(lab.runs / run)
     assert lab.plan()[0].action == "add"
+
+
+@pytest.mark.parametrize("left", [(), ("uncommitted.diff",), (".spec.json.abc.tmp", "events.jsonl"), (".lock",)])
+def test_a_kill_while_a_run_is_frozen_leaves_nothing_in_the_way(lab, left):
+    lab.sweep("overrides: [steps=4, save_every=2, evaluation.every=2]\n")
+    run = lab.plan()[0].id
+    (lab.runs / run).mkdir(parents=True)
+    for name in left:
+        (lab.runs / run / name).write_text("{")
+    assert lab.store.state(run).kind == "absent"
+    assert lab.apply() == 0
+    assert lab.store.state(run).kind == "done"

@@ -98,7 +98,7 @@ class Cluster:
             os.mknod(self.folder / "dev" / f"gpu{number}", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
         self.conf.write_text(config.slurm(layout))
         (self.folder / "etc" / "gres.conf").write_text(config.gres(layout))
-        (self.folder / "etc" / "cgroup.conf").write_text("# no cgroups here\n")
+        (self.folder / "etc" / "cgroup.conf").write_text(config.cgroup(layout))
         _private(self.folder / "etc" / "slurmdbd.conf", config.slurmdbd(layout).encode())
         self._start_munge()
         self._start_database(layout)

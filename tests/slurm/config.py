@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import os
 import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 NAME = "harness"
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +24,28 @@ class Layout:
     memory_mb: int
     gpus: int
     max_array: int
+    strict: bool
+    """Limits of accounts and QOS are enforced, and memory is by the kernel (cgroups of version 1)."""
     ports: tuple[int, ...]
     """Free when asked for: slurmctld, slurmdbd, one a node."""
 
     @classmethod
     def make(
-        cls, folder: Path, nodes: int, *, cpus: int = 32, memory_mb: int = 200_000, gpus: int = 8, max_array: int = 1001
+        cls,
+        folder: Path,
+        nodes: int,
+        *,
+        cpus: int = 32,
+        memory_mb: int = 200_000,
+        gpus: int = 8,
+        max_array: int = 1001,
+        strict: bool = False,
     ) -> Layout:
         """Cores, memory and GPUs are a node's; they may exceed what the machine has."""
         return cls(
-            folder, socket.gethostname().split(".")[0], nodes, cpus, memory_mb, gpus, max_array, _free(2 + nodes)
-        )
+            folder=folder, host=socket.gethostname().split(".")[0], nodes=nodes, cpus=cpus, memory_mb=memory_mb,
+            gpus=gpus, max_array=max_array, strict=strict, ports=_free(2 + nodes),
+        )  # fmt: skip
 
     @property
     def names(self) -> list[str]:
@@ -77,9 +90,9 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmdLogFile={folder}/log/slurmd.%n.log
-# Any container will do: no cgroups, no affinity, more cores and memory than there are.
+# Any container will do: no affinity, more cores and memory than there are.
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin=task/{"cgroup" if layout.strict else "none"}
 SlurmdParameters=config_overrides
 SwitchType=switch/none
 MpiDefault=none
@@ -105,7 +118,7 @@ SlurmctldParameters=preempt_send_user_signal
 JobRequeue=1
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
-JobAcctGatherParams=OverMemoryKill
+{"AccountingStorageEnforce=associations,limits,qos" if layout.strict else "JobAcctGatherParams=OverMemoryKill"}
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={layout.ports[1]}
@@ -122,6 +135,27 @@ PartitionName=debug   Nodes=node1 MaxTime=60       PriorityTier=5  PreemptMode=O
 def gres(layout: Layout) -> str:
     """gres.conf: the index of a fake GPU in CUDA_VISIBLE_DEVICES is its file's number."""
     return f"NodeName={','.join(layout.names)} Name=gpu File={layout.folder}/dev/gpu[0-{layout.gpus - 1}]\n"
+
+
+def cgroup(layout: Layout) -> str:
+    """cgroup.conf."""
+    if not layout.strict:
+        return "# no cgroups here\n"
+    return f"CgroupPlugin=cgroup/v1\nCgroupMountpoint={CGROUPS}\nConstrainRAMSpace=yes\nConstrainSwapSpace=no\n"
+
+
+def no_cgroups() -> str:
+    """Why a strict cluster cannot be here, '' where it can."""
+    place = CGROUPS / "memory"
+    if not (place / "memory.limit_in_bytes").exists():
+        return f"no memory cgroups of version 1 in {CGROUPS}"
+    probe = place / f"harness-{os.getpid()}"
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        return f"{place} cannot be used: {error.strerror}"
+    return ""
 
 
 def slurmdbd(layout: Layout) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.freeze import TRAINER
+from tests.slurm import config
 from tests.slurm.cluster import Cluster, missing
 from tests.slurm.lab import Lab, wait
 
@@ -30,6 +31,21 @@ def slurm_cluster():
     cluster = Cluster(folder, nodes=NODES, bound=True)
     try:
         cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def strict_cluster():
+    """A small SLURM that enforces limits, takes arrays of two tasks at most, and has memory cgroups."""
+    if reason := missing() or config.no_cgroups():
+        pytest.skip(reason)
+    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
+    cluster = Cluster(folder, nodes=2, bound=True)
+    try:
+        cluster.up(strict=True, max_array=3)
         yield cluster
     finally:
         cluster.down()

@@ -1,7 +1,8 @@
 """A stand-in trainer for K searches: real outcome files and metrics whose accuracy depends on K and the seed.
 
 pass@1 falls off on both sides of K = 0.6 by 40 points a unit of K. SEARCH_TRAINER, a JSON object, says what else:
-step_seconds, and fail (a label's part: that run raises).
+step_seconds, and fail (a label's part: that run raises). A run of more than sixteen samples is
+evaluated on another set.
 """
 
 from __future__ import annotations
@@ -67,11 +68,12 @@ def evaluate(folder: Path, config: dict, step: int) -> None:
     chance = np.clip(accuracy(config, step) + hardness + 0.01 * rng.standard_normal(), 0, 1)
     right = (rng.random((PROBLEMS, SAMPLES)) < chance[:, None]).astype(np.float32).ravel()
     rows = PROBLEMS * SAMPLES
+    benchmark = "held" if config["evaluation"]["samples"] > SAMPLES else "valid"
     write(
         folder / "outcomes" / "eval" / f"step_{step:06d}.parquet",
         {
-            "step": np.full(rows, step, np.int32), "benchmark": ["valid"] * rows,
-            "problem": [f"valid/{i // SAMPLES}" for i in range(rows)],
+            "step": np.full(rows, step, np.int32), "benchmark": [benchmark] * rows,
+            "problem": [f"{benchmark}/{i // SAMPLES}" for i in range(rows)],
             "sample": (np.arange(rows) % SAMPLES).astype(np.int16), "seed": np.full(rows, 1, np.int64),
             "reward": right, "accuracy": right, "length": np.full(rows, 5, np.int32), "words": np.zeros(rows, np.int16),
             "answer": ["1"] * rows, "scorer": ["stand-in/1"] * rows,

@@ -32,10 +32,10 @@ def peak(best: int, slope: float = 0.02, top: float = 0.6) -> Callable[[int], fl
     return lambda rank: top - slope * abs(rank - best)
 
 
-def study(name: str = "synthetic", axes: Any = None, **rules: Any) -> Study:
+def study(name: str = "synthetic", axes: Any = None, interpolation: str = "exact", **rules: Any) -> Study:
     """A study over all sixteen ranks; `rules` are the typed parts of a study file."""
     given = {"budget": {"runs": 60}, "confirm": {"trials": 2, "seeds": 3, "compare": []}, **rules}
-    found = space.read(axes or {"rank": "all"}, GROUP, "exact", name)
+    found = space.read(axes or {"rank": "all"}, GROUP, interpolation, name)
     return Study(name, "", (), found, construct(Rules, given), Path(f"{name}.yaml"), {"space": axes or "all"})
 
 
@@ -68,6 +68,8 @@ class World:
     entropy: Callable[[int], float] = lambda rank: 1.0
     pass_k: Callable[[int], float] = lambda rank: 0.8
     hours_a_step: float = 0.1
+    exact: bool = True
+    """Whether two K of one rank are one run; with linear interpolation they are not."""
     runs: dict[str, Simulated] = field(default_factory=dict)
     started: list[str] = field(default_factory=list)
     """Every start, in order: a run twice is a second attempt."""
@@ -77,15 +79,16 @@ class World:
 
     def identify(self, overrides: tuple[str, ...]) -> str:
         """Like the real one, equal for two K of one rank."""
+        size = group_size(overrides) if self.exact else 10**6
         key = [
-            f"rank={quantile.rank(o.partition('=')[2], GROUP)}" if o.startswith("baseline.K=") else o for o in overrides
+            f"rank={quantile.rank(o.partition('=')[2], size)}" if o.startswith("baseline.K=") else o for o in overrides
         ]
         return hashlib.sha256(" ".join(key).encode()).hexdigest()[:10]
 
     def look(self, runs: Sequence[str]) -> Mapping[str, Look]:
         return {run: self._look(run) for run in runs}
 
-    def start(self, runs: Mapping[str, tuple[str, ...]], known: Mapping[str, tuple[str, ...]]) -> None:
+    def start(self, runs: Mapping[str, tuple[str, ...]], known: Mapping[str, tuple[str, ...]]) -> list[str]:
         assert set(runs) <= set(known)
         for run, overrides in runs.items():
             found = self.runs.setdefault(run, Simulated(overrides))
@@ -94,6 +97,7 @@ class World:
             found.state = "queued"
             found.attempts += 1
             self.started.append(run)
+        return list(runs)
 
     def cancel(self, runs: Sequence[str]) -> None:
         for run in runs:
@@ -122,7 +126,7 @@ class World:
     def rank(self, run: Simulated) -> int:
         """0 for the mean baseline."""
         levels = [o.partition("=")[2] for o in run.overrides if o.startswith("baseline.K=")]
-        return quantile.rank(levels[-1], GROUP) if levels else 0
+        return quantile.rank(levels[-1], group_size(run.overrides)) if levels else 0
 
     def seed_of(self, run: Simulated) -> int:
         return int(next(o for o in reversed(run.overrides) if o.startswith("seed=")).partition("=")[2])
@@ -163,6 +167,11 @@ class World:
             dict.fromkeys(steps, scores), dict.fromkeys(steps, level), dict.fromkeys(steps, self.pass_k(rank)),
             self.entropy(rank),
         )  # fmt: skip
+
+
+def group_size(overrides: Sequence[str]) -> int:
+    """G of a run, sixteen where it is not searched."""
+    return int(dict(o.split("=", 1) for o in overrides).get("recipe.group_size", GROUP))
 
 
 def finish(study: Study, world: World, journal: Path, most: int = 3000) -> View:

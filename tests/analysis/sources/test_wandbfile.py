@@ -278,7 +278,7 @@ def test_a_replaced_file_is_read_from_its_start(tmp_path):
     assert set(wandbfile.read(path, before).columns["loss"]) == {2.0}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=400), st.booleans())
 def test_no_bytes_make_the_reader_raise_anything_else(data, framed):
     """Framed: the checksum holds, the content is rubbish. Otherwise all is rubbish after the header."""

@@ -77,6 +77,8 @@ def until(condition, seconds=60.0):
 
 
 def test_a_study_runs_to_its_winner_and_its_page(lab, tmp_path, monkeypatch):
+    held = "objective: {benchmarks: [valid]}\nheld_out: {overrides: [evaluation.samples=32], seeds: 1}\n"
+    (lab.sweeps / "search" / "s.yaml").write_text(STUDY.replace("runs: 7", "runs: 8") + held)
     code, output = lab.run()
     assert code == 0, output
     assert "winner: rank 10 of 16, K in (0.5625, 0.625]" in output
@@ -95,6 +97,7 @@ def test_a_study_runs_to_its_winner_and_its_page(lab, tmp_path, monkeypatch):
     html = (tmp_path / "page" / "index.html").read_text()
     assert "rank 10 of 16" in html
     assert "against the mean baseline" in html
+    assert "seed 1002: held " in html
 
 
 def test_a_second_controller_is_told_who_holds_the_study_and_one_that_is_killed_is_followed(lab, monkeypatch):

@@ -78,6 +78,23 @@ def test_never_more_in_flight_than_allowed(tmp_path):
         world.advance()
 
 
+def test_a_run_that_waits_for_room_is_neither_announced_nor_started_twice(tmp_path):
+    class Small(World):
+        def start(self, runs, known):
+            live = sum(run.state in ("queued", "running") for run in self.runs.values())
+            return super().start(dict(list(runs.items())[: max(0, 1 - live)]), known)
+
+    world, study = Small(peak(10, 0.05)), small(in_flight=3)
+    controller = Controller(study, Journal(study, tmp_path / "journal.log"), world)
+    assert len(controller.tick()) == 3
+    assert len(world.started) == 1
+    assert controller.tick() == []  # the loop waits as long as where nothing happened
+    view = finish(study, world, tmp_path / "journal.log")
+    assert view.over == "done"
+    assert rank(view, view.winner) == 10
+    assert len(world.started) == len(set(world.started))
+
+
 class Killed(BaseException):
     """Stands for SIGKILL: nothing catches it."""
 
@@ -110,9 +127,10 @@ def killing(monkeypatch, at: int, when: str):
             now = due()
             if now and when == "before":
                 raise Killed
-            act(self, *arguments)
+            found = act(self, *arguments)
             if now:
                 raise Killed
+            return found
 
         return wrapped
 
@@ -285,6 +303,23 @@ def test_pass_k_is_held_against_the_mean_baseline(tmp_path):
     outside = next(t for t in view.trials if t.cell["rank"] == 10)
     assert outside.constraints["pass_k"] == pytest.approx(0.2)
     assert rank(view, view.winner) != 10
+
+
+def test_while_the_baseline_is_late_no_trial_gets_more_seeds_than_it_may(tmp_path):
+    """Trials are told once the baseline is there, which may be the last to end."""
+
+    class Late(World):
+        def advance(self):
+            for run in self.runs.values():
+                if self.rank(run) == 0 and run.step == 5 and len(self.started) < 8:
+                    run.step -= 1
+            super().advance()
+
+    world = Late(peak(10, 0.01))
+    study = small(budget={"runs": 20}, constraints={"pass_k_drop": 0.9}, in_flight=3, pruning={"wilcoxon": False})
+    view = finish(study, world, tmp_path / "journal.log")
+    assert len(view.trials) == 4
+    assert max(len(t.runs) for t in view.trials) == study.rules.seeds.most == 2
 
 
 def test_the_hours_cap_is_honoured_and_still_names_a_winner(tmp_path):

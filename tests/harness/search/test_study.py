@@ -77,7 +77,8 @@ def test_linear_interpolation_and_a_searched_group_size_search_K(write):
     assert found.space.cells() is None
     assert found.space.overrides({"K": 0.35}) == ("baseline=qae", "baseline.K=0.35")
     sizes = "recipe.group_size: {type: categorical, choices: [8, 16]}, K: {type: float, low: 0.1, high: 0.9, step: 0.1}"
-    assert len(write(GOOD.replace("rank: all", sizes)).space.cells()) == 18
+    # of 8 responses K = 0.4 and 0.5 have one rank, 4
+    assert len(write(GOOD.replace("rank: all", sizes)).space.cells()) == 17
 
 
 def test_only_cluster_and_tracking_may_change_on_the_command_line(write):

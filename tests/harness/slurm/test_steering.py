@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import getpass
+
 import pytest
 
 from harness import cli, files
@@ -59,7 +61,7 @@ def test_cancel_by_filter_takes_only_what_is_named(lab, slurm, queued, capsys):
     assert cli.main(["cancel", "k=0.8"]) == 0
     assert "QAE K=0.8, tiny, seed 1: cancelled (job 1000_2)" in capsys.readouterr().out
     assert [slurm.jobs[f"1000_{i}"]["state"] for i in range(3)] == ["PENDING", "PENDING", "CANCELLED"]
-    assert lab.plan()[2].reason == "job 1000_2 was cancelled at step 0 of 6"
+    assert (lab.plan()[2].action, lab.plan()[2].reason) == ("retry", f"cancelled by {getpass.getuser()}")
     assert files.read_json_lines(lab.runs / queued[2] / "events.jsonl")[0][-1]["event"] == "cancelled"
 
 
@@ -104,9 +106,18 @@ def test_prune_cancels_what_left_the_grid_only_when_told(lab, slurm, queued, cap
     lab.sweep(STUDY.replace("[0.2, 0.8]", "[0.2]"))
     lab.apply()
     out = capsys.readouterr().out
-    assert "1 runs are no longer in the grid but queued or running; --prune cancels them:" in out
+    assert "1 run is no longer in the grid but queued or running; --prune cancels that:" in out
     assert queued[2] in out
     assert slurm.jobs["1000_2"]["state"] == "PENDING"
+    lab.apply()  # it is offered until it is pruned or has ended
+    assert queued[2] in capsys.readouterr().out
+    from harness import apply
+
+    apply.apply("study", report=False, prune=True)
+    assert slurm.jobs["1000_2"]["state"] == "CANCELLED"
+    capsys.readouterr()
+    lab.apply()
+    assert queued[2] not in capsys.readouterr().out
 
 
 def test_prune_when_told(lab, slurm, queued, monkeypatch):
@@ -125,6 +136,82 @@ def test_a_run_that_another_sweep_asks_for_is_not_pruned(lab, slurm, queued):
     lab.sweep(STUDY.replace("[0.2, 0.8]", "[0.2]"))
     apply.apply("study", report=False, prune=True)
     assert slurm.jobs["1000_2"]["state"] == "PENDING"
+
+
+def test_cancel_needs_no_answer_of_squeue(slurm, queued, capsys):
+    slurm.wish(outage="squeue")
+    assert cli.main(["cancel", "study"]) == 0
+    assert "cancelled (job 1000_0)" in capsys.readouterr().out
+    assert {job["state"] for job in slurm.jobs.values()} == {"CANCELLED"}
+
+
+def test_a_waiting_array_that_was_cancelled_as_a_whole_is_one_row_of_squeue(lab, slurm, queued):
+    name = slurm.jobs["1000_0"]["name"]
+    row = f"1000|1000|N/A|CANCELLED|None|0:00|1:00||{name}|root|normal|team|gpu"
+    attempt(lab, queued[1], job="1000_1", restart=0)  # it had begun: the row is not about it
+    slurm.leave_queue("1000_1", "NODE_FAIL")
+    slurm.wish(squeue=row)
+    first, second, third = lab.plan()
+    assert first.reason == "job 1000_0 was cancelled at step 0 of 6"
+    assert second.reason.startswith("failed: job 1000_1 ended as NODE_FAIL")
+    assert third.state.kind == "stopped"
+
+
+@pytest.mark.parametrize("answer", ["<html>|</html>", "slurm_load_jobs: nothing"])
+def test_what_is_no_table_is_no_answer_of_squeue(lab, slurm, queued, capsys, answer):
+    slurm.wish(squeue=answer)
+    slurm.set("1000_0", "forgotten")
+    assert {e.state.kind for e in lab.plan()} == {"unknown"}
+    assert f"squeue answered {answer!r}, no table" in lab.plan()[0].reason
+    assert cli.main(["retry", queued[0]]) == 2  # it may be in the queue all the same
+    assert "what is unknown is submitted again only where squeue answers" in capsys.readouterr().err
+    assert len(slurm.jobs) == 3
+
+
+def test_a_job_that_squeue_hides_and_accounting_knows_is_unknown(lab, slurm, queued):
+    for job in ("1000_0", "1000_1", "1000_2"):
+        slurm.set(job, "PENDING", left_queue=True)
+    assert lab.plan()[0].reason.startswith("unknown: job 1000_0: squeue does not list it, accounting says PENDING")
+
+
+def test_a_job_that_left_no_record_is_told_in_its_last_words(lab, slurm, queued):
+    key = submission.current(lab.runs / queued[0]).submission
+    log = submission.folder(lab.runs, key) / "logs" / "1000_0.batch.log"
+    log.write_text("/spool/slurm_script: line 25: cd: /x/_snapshots/1: No such file or directory\nbye\n")
+    slurm.leave_queue("1000_0", "FAILED", exit="2:0")
+    assert lab.plan()[0].reason == (
+        "failed: job 1000_0 ended as FAILED 2:0 without a record (cd: /x/_snapshots/1: "
+        f"No such file or directory); see {log.parent}"
+    )
+
+
+@pytest.mark.parametrize(
+    "reason, remedy",
+    [
+        ("JobHeldUser", "`scontrol release 1000_0` lets it go"),
+        ("job requeued in held state", "`scontrol release 1000_0` lets it go"),
+        ("PartitionTimeLimit", "smaller cluster.time_limit"),
+        ("QOSMaxCpuPerJobLimit", "it never starts as it is"),
+        ("Priority", ""),
+        ("QOSMaxJobsPerUserLimit", ""),
+    ],
+)
+def test_status_says_what_to_do_about_a_job_that_will_not_start(lab, slurm, queued, capsys, reason, remedy):
+    slurm.set("1000_0", "PENDING", reason=reason)
+    assert cli.main(["status", "study"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if ": queued, " in line]
+    assert [remedy in line for line in lines] == ([True] if remedy else [])
+
+
+def test_many_runs_of_one_reason_are_one_line(lab, slurm, capsys):
+    lab.sweep(STUDY.replace("seeds: [1]", "seeds: [1, 2]"))
+    lab.apply()
+    slurm.wish(outage="squeue")
+    capsys.readouterr()
+    assert cli.main(["status", "study"]) == 0
+    *_, table, last = capsys.readouterr().out.splitlines()
+    assert table.startswith(lab.plan()[5].id)
+    assert last.startswith(f"6 runs such as {lab.plan()[0].id}: job 1000_0: squeue: Unable to contact slurm controller")
 
 
 def test_logs_of_a_run_and_of_the_job_before_it(lab, slurm, queued, capsys):

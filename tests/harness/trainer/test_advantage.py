@@ -139,7 +139,7 @@ levels = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.lists(rewards_, min_size=1, max_size=20), min_size=1, max_size=6),
     levels,
@@ -166,7 +166,7 @@ def test_any_rewards_in_groups_of_any_size_in_any_order(groups, K, mask, norm_by
     torch.testing.assert_close(result, expected, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(rewards_, min_size=2, max_size=20), levels, st.sampled_from([torch.float32, DOUBLE]))
 def test_linear_is_torch_quantile_bit_for_bit(rewards, K, dtype):
     scores = torch.tensor(rewards, dtype=dtype)

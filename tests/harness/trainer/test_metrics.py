@@ -26,7 +26,7 @@ def rows(groups: list[list[int]], advantages=None, lengths=None, entropies=None)
     return pa.table({field.name: pa.array(columns[field.name], field.type) for field in outcomes.TRAIN}, outcomes.TRAIN)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=20), min_size=1, max_size=6),
     st.sampled_from([0.14, 0.2, 0.28, 0.4, 0.5, 0.6, 0.8]),
@@ -41,7 +41,7 @@ def test_group_shares_follow_the_definition(groups, K):
     assert result["group/success_rate"] == pytest.approx(np.mean(everything))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.sampled_from([-1.5, 0.0, 0.25]), st.integers(0, 9), st.floats(0, 5)), min_size=1, max_size=30)
 )

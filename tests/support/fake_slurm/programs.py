@@ -99,7 +99,9 @@ def sbatch(state, arguments):
 
 def squeue(state, arguments):
     flags, _ = options(arguments)
-    assert flags["--format"] == "%A|%F|%K|%T|%r|%M|%L|%N|%j|%u", flags
+    if "squeue" in state["wishes"]:
+        return state["wishes"]["squeue"]
+    assert flags["--format"] == "%A|%F|%K|%T|%r|%M|%L|%N|%j|%u|%q|%a|%P", flags
     lines = []
     for name, job in state["jobs"].items():
         array, index = name.split("_")
@@ -111,7 +113,8 @@ def squeue(state, arguments):
             continue
         lines.append("|".join([
             str(int(array) * 10 + int(index)), array, index, job["state"], job["reason"], clock(job["seconds"]),
-            "1-00:00:00", job["node"], job["name"], job["user"],
+            "1-00:00:00", job["node"], job["name"], job["user"], job["asked"].get("qos", "normal").strip("'"),
+            job["asked"].get("account", "team").strip("'"), job["asked"].get("partition", "gpu").strip("'"),
         ]))  # fmt: skip
     return "\n".join(lines)
 
@@ -156,11 +159,12 @@ def scontrol(state, arguments):
 
 
 def sacctmgr(state, arguments):
-    return state["wishes"].get("associations" if "associations" in arguments else "qos", "")
+    what = "associations" if "user" in arguments else "longest" if "format=Name,MaxWall" in arguments else "qos"
+    return state["wishes"].get(what, "")
 
 
 def sinfo(state, arguments):
-    return state["wishes"].get("nodes", "gpu*|up|infinite|4|gpu:8|32|200000|idle")
+    return state["wishes"].get("nodes", "gpu|32|200000|gpu:8")
 
 
 def clock(seconds):
