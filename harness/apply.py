@@ -77,6 +77,9 @@ def carry_out(
     stop = StopRequest()
     stop.install()
     freeze.freeze(sweep, entries, store, project, provenance.collect(project), trainer, left_out=left_out)
+    if jobs:
+        what = "1 run trains" if len(jobs) == 1 else f"{len(jobs)} runs train"
+        print(f"{what} on this machine; Ctrl-C saves and stops, the same command goes on\n", flush=True)
     outcome = _launch(sweep, entries, jobs, store, machine, stop) if jobs else Outcome()
     for line in _failures(store, outcome.failed):
         print(line)

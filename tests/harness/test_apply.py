@@ -57,7 +57,9 @@ def test_every_run_is_done_once_and_recorded(lab, capsys):
     assert files.read_json(lab.runs / "_sweeps" / "study.json")["points"][0]["id"] == runs[0]
     assert lab.apply() == 0
     assert all(len(trained(lab, run)) == 1 for run in runs)
-    assert "3 to keep" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "3 runs train on this machine; Ctrl-C saves and stops" in out
+    assert "3 to keep" in out
 
 
 def test_a_failed_run_does_not_stop_the_others_and_is_told_with_its_line(lab, capsys):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 
@@ -213,3 +214,19 @@ def test_accounting_that_is_away_leaves_the_limits_unknown(lab, slurm):
 def test_without_slurm_there_is_no_probe(lab, capsys):
     assert cli.main(["doctor", "cluster=local", "--job"]) == 2
     assert "error: doctor --job: there is no SLURM here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("free", "overrides", "level", "text"),
+    [
+        (40, [], OK, "40 GiB free, the checkpoints of a run take less than 1"),
+        (3, [], FAILURE, "less than 1"),
+        (2000, ["model=qwen3_8b_base", "recipe=dapo"], WARNING, "GiB free, the checkpoints of a run take up to"),
+    ],
+)
+def test_disk_is_reckoned_from_the_checkpoints(lab, monkeypatch, free, overrides, level, text):
+    usage = shutil.disk_usage("/")._replace(free=free * 2**30)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage)
+    [finding] = doctor.disk(Store(lab.runs), compose(["cluster=slurm", *overrides]))
+    assert finding.level == level
+    assert text in finding.text
