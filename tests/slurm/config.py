@@ -25,7 +25,7 @@ class Layout:
     gpus: int
     max_array: int
     strict: bool
-    """Limits of accounts and QOS are enforced, and memory is by the kernel (cgroups of version 1)."""
+    """Limits of accounts and QOS are enforced, and memory by the kernel where it can be."""
     ports: tuple[int, ...]
     """Free when asked for: slurmctld, slurmdbd, one a node."""
 
@@ -46,6 +46,11 @@ class Layout:
             folder=folder, host=socket.gethostname().split(".")[0], nodes=nodes, cpus=cpus, memory_mb=memory_mb,
             gpus=gpus, max_array=max_array, strict=strict, ports=_free(2 + nodes),
         )  # fmt: skip
+
+    @property
+    def cgroups(self) -> bool:
+        """Whether the kernel limits memory."""
+        return self.strict and not no_cgroups()
 
     @property
     def names(self) -> list[str]:
@@ -92,7 +97,7 @@ SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmdLogFile={folder}/log/slurmd.%n.log
 # Any container will do: no affinity, more cores and memory than there are.
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/{"cgroup" if layout.strict else "none"}
+TaskPlugin=task/{"cgroup" if layout.cgroups else "none"}
 SlurmdParameters=config_overrides
 SwitchType=switch/none
 MpiDefault=none
@@ -118,7 +123,8 @@ SlurmctldParameters=preempt_send_user_signal
 JobRequeue=1
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
-{"AccountingStorageEnforce=associations,limits,qos" if layout.strict else "JobAcctGatherParams=OverMemoryKill"}
+{"" if layout.cgroups else "JobAcctGatherParams=OverMemoryKill"}
+AccountingStorageEnforce={"associations,limits,qos" if layout.strict else "none"}
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={layout.ports[1]}
@@ -139,13 +145,13 @@ def gres(layout: Layout) -> str:
 
 def cgroup(layout: Layout) -> str:
     """cgroup.conf."""
-    if not layout.strict:
+    if not layout.cgroups:
         return "# no cgroups here\n"
     return f"CgroupPlugin=cgroup/v1\nCgroupMountpoint={CGROUPS}\nConstrainRAMSpace=yes\nConstrainSwapSpace=no\n"
 
 
 def no_cgroups() -> str:
-    """Why a strict cluster cannot be here, '' where it can."""
+    """Why SLURM cannot limit memory by the kernel here, '' where it can (version 1; that of 2 asks for systemd)."""
     place = CGROUPS / "memory"
     if not (place / "memory.limit_in_bytes").exists():
         return f"no memory cgroups of version 1 in {CGROUPS}"

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from harness.freeze import TRAINER
-from tests.slurm import config
 from tests.slurm.cluster import Cluster, missing
 from tests.slurm.lab import Lab, wait
 
@@ -19,15 +18,20 @@ NODES = 8
 """Cheap ones: a slurmd each. Every test that breaks something breaks its own."""
 
 
-@pytest.fixture(scope="session")
-def slurm_cluster():
-    """A SLURM of 8 logical nodes, up for the whole session; skipped where there can be none."""
+def _folder() -> Path:
+    """For a cluster; skips, or fails where it must not, where there can be none."""
     if reason := missing():
         if os.environ.get("HARNESS_REQUIRE_SLURM"):
             pytest.fail(reason)
         pytest.skip(reason)
     # Not pytest's folder: its path is private to root and too long for a socket's name.
-    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
+    return Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster():
+    """A SLURM of 8 logical nodes, up for the whole session; skipped where there can be none."""
+    folder = _folder()
     cluster = Cluster(folder, nodes=NODES, bound=True)
     try:
         cluster.up()
@@ -39,10 +43,8 @@ def slurm_cluster():
 
 @pytest.fixture(scope="module")
 def strict_cluster():
-    """A small SLURM that enforces limits, takes arrays of two tasks at most, and has memory cgroups."""
-    if reason := missing() or config.no_cgroups():
-        pytest.skip(reason)
-    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
+    """A small SLURM that enforces limits, takes arrays of two tasks at most, and has memory cgroups where it can."""
+    folder = _folder()
     cluster = Cluster(folder, nodes=2, bound=True)
     try:
         cluster.up(strict=True, max_array=3)

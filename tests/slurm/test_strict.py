@@ -10,6 +10,7 @@ import pytest
 from harness import cli
 from harness.errors import HarnessError
 from harness.slurm import backlog, limits, lost
+from tests.slurm import config
 from tests.slurm.lab import Lab, wait
 
 pytestmark = pytest.mark.slow
@@ -59,6 +60,10 @@ def test_what_the_qos_never_takes_is_refused_in_slurms_words(lab):
     assert run not in backlog.waiting(lab.store.root)
 
 
+kernel = pytest.mark.skipif(bool(config.no_cgroups()), reason=config.no_cgroups())
+
+
+@kernel
 def test_the_kernel_kills_what_needs_more_memory_than_was_asked_for(lab):
     run = lab.run(steps=40, wishes={"step_seconds": 0.2, "eat": 150}, qos="normal")
     job = lab.submit(run)[run]
@@ -74,6 +79,7 @@ def test_the_kernel_kills_what_needs_more_memory_than_was_asked_for(lab):
     assert not lab.marked(run)
 
 
+@kernel
 def test_a_job_that_the_kernel_kills_before_its_first_record_is_told_in_slurms_words(lab):
     greedy = "x=[bytearray(1<<27) for _ in range(40)]"
     run = lab.run(qos="normal", setup=[f"srun() {{ command srun python3 -c '{greedy}'; }}"])
