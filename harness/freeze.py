@@ -112,13 +112,11 @@ def freeze(
         store.freeze(entry.id, frozen, provenance.diff)
     if not sweep.name:
         return  # runs of no sweep
-    files.write_json(
-        store.sweep_file(sweep.name),
-        {
-            "sweep": sweep.name, "question": sweep.question, "compare": dict(sweep.compare), "applied": now(),
-            "points": [{"id": e.id, "label": e.label, "overrides": list(e.varied)} for e in entries],
-        },
-    )  # fmt: skip
+    record = {
+        "sweep": sweep.name, "question": sweep.question, "compare": dict(sweep.compare), "applied": now(),
+        "points": [{"id": e.id, "label": e.label, "overrides": list(e.varied)} for e in entries],
+    }  # fmt: skip
+    files.write_json(store.sweep_file(sweep.name), secret.redact_tree(record, secret.values()))
 
 
 def check_writable(root: Path) -> None:
