@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,8 @@ def folder() -> Path:
 
 def names() -> list[str]:
     """Names of all sweeps, `tiny/main_table` for files in subfolders."""
-    found = sorted(p.relative_to(folder()).with_suffix("").as_posix() for p in folder().rglob("*.yaml"))
+    files = (p for p in folder().rglob("*.yaml") if p.is_file())
+    found = sorted(p.relative_to(folder()).with_suffix("").as_posix() for p in files)
     return [name for name in found if not name.startswith("search/")]  # studies of `harness ksearch`
 
 
@@ -68,7 +70,8 @@ def load(name: str, extra: Sequence[str] = ()) -> Sweep:
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder() / f"{name}.yaml"
     if not path.is_file():
-        raise HarnessError(f"sweep {name!r}: {path} does not exist; {nearest(name, names())}")
+        there = "is no file" if path.exists() else "does not exist"
+        raise HarnessError(f"sweep {name!r}: {path} {there}; {nearest(name, names())}")
     content = _read(path)
     where = path.name
     for key in content:
@@ -89,8 +92,11 @@ def load(name: str, extra: Sequence[str] = ()) -> Sweep:
             f"{where}: the grid expands to nothing; give grid at least one block and seeds at least one seed"
         )
     compare = content.get("compare") or {}
-    if not isinstance(compare, Mapping):
+    if not isinstance(compare, Mapping) or not isinstance(compare.get("against", ""), str):
         raise HarnessError(f"{where}: compare={compare!r}: expected a mapping such as {{against: mean}}")
+    for key in compare:
+        if key != "against":
+            raise HarnessError(f"{where}: compare: unknown key {key!r}; {nearest(str(key), ('against',))}")
     published = content.get("published") or []
     if not isinstance(published, list) or not all(isinstance(row, Mapping) for row in published):
         raise HarnessError(
@@ -106,20 +112,16 @@ def load(name: str, extra: Sequence[str] = ()) -> Sweep:
 
 def _hours(content: Mapping[str, Any], key: str, where: str) -> float | None:
     value = content.get(key)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (number and 0 <= value < math.inf):
         raise HarnessError(f"{where}: {key}={value!r}: expected a number of hours, 0 or more")
     return value
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml
+    from harness import strictyaml
 
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise HarnessError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be read: {error.strerror}") from None
+    content = strictyaml.read(path)
     if not isinstance(content, dict):
         raise HarnessError(f"{path.name}: expected a mapping with the keys {', '.join(KEYS)}")
     return content
