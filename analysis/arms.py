@@ -50,8 +50,8 @@ class Arm:
     @property
     def seeds(self) -> int:
         """How many different training seeds; runs of unknown seed count one each."""
-        known = {run.get("seed", None) for run in self.runs}
-        return len(known - {None}) + sum(run.get("seed", None) is None for run in self.runs)
+        seeds = [run.get("seed", None) for run in self.runs]
+        return len({str(seed) for seed in seeds if seed is not None}) + seeds.count(None)
 
     @property
     def legend(self) -> str:
@@ -150,7 +150,7 @@ def baseline_name(run: Run) -> str | None:
     name = run.get("baseline.name", None)
     if name is None:
         return None
-    K, mask = run.get("baseline.K", None), run.get("baseline.mask", None)
+    K, mask = run.K, str(run.get("baseline.mask", None))
     parts = [_BASELINES.get(str(name), str(name))]
     if K is not None:
         parts += [_MASKS[mask]] if mask in _MASKS else []
@@ -213,20 +213,20 @@ def _identity(run: Run, setting: tuple[str, ...], chosen: bool) -> palette.Ident
     name = run.get("baseline.name", None)
     if name is None:
         return (" ".join(setting) or run.label, None, None)
-    K = run.get("baseline.K", None)
+    K = run.K
     mask = run.get("baseline.mask", None)
     return (str(name), None if K is None else _text(K), None if K is None else str(mask or "both"))
 
 
 def _order(run: Run, setting: tuple[str, ...]) -> tuple[Any, ...]:
-    K = run.get("baseline.K", None)
+    K = run.K
     mask = str(run.get("baseline.mask", None) or "both")
     name = str(run.get("baseline.name", None) or "~")
     return (
         str(run.get("model.name", "")),
         name != "mean",
         name,
-        float(K) if K is not None else -1.0,
+        -1.0 if K is None else K,
         mask,
         setting,
     )

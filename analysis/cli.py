@@ -7,15 +7,21 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from analysis import notebook
 from analysis.report import command as report
-from harness.errors import HarnessError
+from harness.errors import HarnessError, one_line, told
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise HarnessError(f"{self.prog}: {message}; see `{self.prog} --help`")
 
 
 def parser() -> argparse.ArgumentParser:
     """All verbs and their options."""
-    top = argparse.ArgumentParser(prog="python -m analysis", description="Read, compare and report training runs.")
+    top = _Parser(prog="python -m analysis", description="Read, compare and report training runs.")
     top.add_argument("-v", "--verbose", action="store_true", help="log what is read and skipped")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
 
@@ -92,13 +98,20 @@ def list_runs(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb; a `HarnessError` becomes one line on stderr and exit code 2."""
-    options = parser().parse_args(arguments)
+    try:
+        options = parser().parse_args(arguments)
+    except HarnessError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
     logging.basicConfig(level=logging.INFO if options.verbose else logging.ERROR, format="%(message)s")
     try:
         return options.act(options)
     except HarnessError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {one_line(error)}\n")
         return 2
     except BrokenPipeError:  # `... | head` closed our output: not our fault, and nothing to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        sys.stderr.write(f"error: {told(error)}\n")
+        return 2

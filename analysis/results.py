@@ -14,7 +14,7 @@ from analysis.bootstrap import RESAMPLES, Interval, resample
 from analysis.multiple import holm
 from analysis.paired import Difference, difference
 from analysis.study import Study
-from analysis.tally import ALL
+from analysis.tally import ALL, Evaluation
 from harness.errors import HarnessError
 
 LEVEL = 0.05
@@ -92,7 +92,8 @@ def final(study: Study, against: str = "mean", *, resamples: int = RESAMPLES) ->
         notes += [f"no arm {against!r}: compared with {arms[0].label} instead"]
         base = arms[0]
     evaluated = [[study.tallies[run.id].at(step) for run in arm.runs] for arm in arms]
-    names = sorted({name for arm in evaluated for evaluation in arm for name, _ in evaluation.problems})
+    evaluated, names, alone = _comparable(evaluated)
+    notes += alone
     benchmarks = (*names, ALL) if len(names) > 1 else tuple(names)
     rng = np.random.default_rng(SEED)
     cells: dict[tuple[str, str, int], Cell] = {}
@@ -138,6 +139,29 @@ def _last_shared(study: Study) -> tuple[int, set[str], list[str]]:
     notes = [f"{run.label} ({run.id}) has no evaluation at step {step}: left out of the table"
              for run in study.runs if run.id not in kept]  # fmt: skip
     return step, kept, notes
+
+
+def _comparable(
+    evaluated: list[list[Evaluation]],
+) -> tuple[list[list[Evaluation]], list[str], list[str]]:
+    """(the evaluations on benchmarks that can be compared, their names, notes on the others).
+
+    Raises: HarnessError where none can.
+    """
+    every = [evaluation for arm in evaluated for evaluation in arm]
+    common = set.intersection(*(set(evaluation.problems) for evaluation in every))
+    names = sorted({name for evaluation in every for name, _ in evaluation.problems})
+    shared = {name: sum(benchmark == name for benchmark, _ in common) for name in names}
+    kept = [name for name in names if shared[name] >= 2]
+    notes = [
+        f"{name}: left out, because all runs share {shared[name] or 'no'} problem{'s' * (shared[name] != 1)} of it and "
+        "an interval over problems needs 2"
+        for name in names
+        if name not in kept
+    ]
+    if not kept:
+        raise HarnessError("; ".join(notes))
+    return [[evaluation.only(kept) for evaluation in arm] for arm in evaluated], kept, notes
 
 
 def _within(interval: Interval) -> Interval:

@@ -44,7 +44,9 @@ class Study:
     @property
     def ks(self) -> tuple[int, ...]:
         """The k that the runs report pass@k for, ascending; those that the samples do not allow are left out."""
-        asked = {int(k) for run in self.runs for k in run.get("evaluation.k", None) or (1, 16)}
+        named = [run.get("evaluation.k", None) for run in self.runs]
+        asked = {k for ks in named for k in (ks if isinstance(ks, list | tuple) and ks else (1, 16))}
+        asked = {k for k in asked if isinstance(k, int) and k >= 1}
         return tuple(sorted(k for k in asked if not self.samples or k <= self.samples)) or (1,)
 
     def curves(self, arm: Arm, metric: str, factor: float = 1.0) -> Curves | None:

@@ -44,13 +44,13 @@ def build(
     """As `analysis.report.write`, which see."""
     study = studies.of(runs, sweep=sweep)
     folder = Path(folder)
-    results = _results(study, against)
+    results, absent = _results(study, against)
     health = {run.id: verdict for run in study.runs if (verdict := studies.health_of(run)) is not None}
     training, final_cards = _training(study), _final(study, results)
     drawn = [*training, *final_cards]
     now = datetime.now(UTC)
     head = sections.summary(
-        summary.sentences(study, results, health), cautions(study, results, missing, health), question
+        summary.sentences(study, results, health, absent), cautions(study, results, missing, health), question
     )
     content = None if results is None else tables.table(results)
     parts = [Section(anchor="summary", title="Summary", body=head)]
@@ -147,12 +147,13 @@ def _final(study: Study, results: Results | None) -> list[Card]:
     ]
 
 
-def _results(study: Study, against: str) -> Results | None:
+def _results(study: Study, against: str) -> tuple[Results | None, str]:
+    """(the table's numbers, why there are none)."""
     try:
-        return final(study, against)
+        return final(study, against), ""
     except HarnessError as error:
         log.info("no table: %s", error)
-        return None
+        return None, str(error)
 
 
 def _cards(drawn: Sequence[Card]) -> str:

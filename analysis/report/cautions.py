@@ -94,7 +94,7 @@ def _diverged(study: Study, health: Mapping[str, Health]) -> list[str]:
 
 
 def _seeds(arm: Arm) -> set[int]:
-    return {int(seed) for run in arm.runs if (seed := run.get("seed", None)) is not None}
+    return {seed for run in arm.runs if isinstance(seed := run.get("seed", None), int)}
 
 
 def _short(parts: Sequence[str]) -> str:

@@ -316,3 +316,40 @@ def test_mistakes_are_one_line_and_exit_code_2(smoke_root, tmp_path, monkeypatch
     assert captured.count("\n") == 1
     assert said in captured
     assert not (tmp_path / "out").exists()
+
+
+def test_why_nothing_is_said_about_accuracy(smoke, tmp_path):
+    study = studies.of(smoke)
+    tallies = {
+        run.id: replace(known := study.tallies[run.id], problems=tuple((f"{b} {i}", p) for b, p in known.problems))
+        for i, run in enumerate(study.runs)
+    }
+    odd = replace(study, tallies=tallies)
+    found, why = build._results(odd, "mean")
+    assert found is None
+    words = " ".join(summary.sentences(odd, found, {}, why))
+    assert "Nothing is said about accuracy: add_easy 0: left out, because all runs share no problems of it" in words
+    assert "no evaluation outcomes" not in words
+
+
+def test_no_spread_is_no_design_that_finds_every_difference(smoke):
+    study = studies.of(smoke)
+    right = {run: replace(known, correct=known.n) for run, known in study.tallies.items()}
+    same = replace(study, tallies=right)
+    words = " ".join(summary.sentences(same, results.final(same, resamples=50), {}))
+    assert "80 % power" not in words
+    assert "(+0.0 points, +0.0 to +0.0)" in words
+
+
+def test_configs_of_another_kind_still_give_a_page(smoke, tmp_path):
+    def changed(run, **nodes):
+        return replace(run, config={**run.config, **nodes})
+
+    runs = [
+        changed(smoke[0], baseline="x"), changed(smoke[1], seed={"a": 1}), changed(smoke[2], seed="two"),
+        changed(smoke[3], baseline={"name": "qae", "K": "abc"}), changed(smoke[4], baseline={"name": "qae", "K": [1]}),
+        changed(smoke[5], evaluation={"k": "abc"}), changed(smoke[6], evaluation={"k": 4}),
+        changed(smoke[7], evaluation={"k": [0, "a", -1]}), smoke[8],
+    ]  # fmt: skip
+    page = Page(report.write("odd", runs, tmp_path, figures=False).read_text())
+    assert "QAE" in page.words
