@@ -128,7 +128,8 @@ def take(folder: Path, gone: str = "") -> float:
             if me.supersedes(found):
                 wait = FENCE_SECONDS if time.time() - found.time < 2 * RENEW_SECONDS else 0.0
             elif not gone or found.job != gone:
-                raise Claimed(f"{folder} is in use by {found}: wait for it, or stop it, then try again")
+                gone_for_good = "" if found.host == me.host else f" (gone for good? remove {folder / 'claim.json'})"
+                raise Claimed(f"{folder} is in use by {found}: wait for it, or stop it, then try again{gone_for_good}")
         files.write_json(folder / "claim.json", dataclasses.asdict(me))
     return wait
 

@@ -120,3 +120,13 @@ def test_a_claim_with_values_of_other_kinds_is_none(tmp_path, field, value):
     files.write_json(tmp_path / "claim.json", mine | {field: value})
     assert claim.owner(tmp_path) is None
     claim.check(tmp_path)
+
+
+def test_a_claim_of_another_host_whose_clock_was_ahead_names_the_way_out(tmp_path):
+    ahead = dataclasses.asdict(claim.here()) | {"host": "elsewhere", "time": time.time() + 1e8}
+    files.write_json(tmp_path / "claim.json", ahead)
+    with pytest.raises(claim.Claimed, match=r"on elsewhere: .*gone for good\? remove .*claim\.json"):
+        claim.take(tmp_path)
+    (tmp_path / "claim.json").unlink()
+    assert claim.take(tmp_path) == 0.0
+    claim.release(tmp_path)
