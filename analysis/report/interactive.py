@@ -141,12 +141,12 @@ def _bars(bars: Sequence[Bar], panel: Panel) -> dict[str, Any]:
     values, name = [bar.value for bar in bars], _safe(bars[0].name)
     trace: dict[str, Any] = {
         "type": "scatter" if panel.dots else "bar",
-        across: [bar.at for bar in bars],
+        across: [_safe(bar.at) for bar in bars],
         along: values,
         "name": bars[0].name,
         "showlegend": False,
         "marker": {"color": [bar.color for bar in bars]},
-        "customdata": [bar.text for bar in bars],
+        "customdata": [_safe(bar.text) for bar in bars],
         "hovertemplate": f"%{{{across}}}: %{{{along}:.4g}} %{{customdata}}<extra>{name}</extra>",
     }
     if panel.dots:
@@ -171,8 +171,8 @@ def _heat(mark: Heat) -> dict[str, Any]:
     return {
         "type": "heatmap",
         "z": [[None if np.isnan(v) else round(float(v), 4) for v in row] for row in mark.values],
-        "x": list(mark.columns),
-        "y": list(mark.rows),
+        "x": [_safe(name) for name in mark.columns],
+        "y": [_safe(name) for name in mark.rows],
         "colorscale": _HEAT,
         "zmin": 0,
         "zmax": 1,
@@ -215,7 +215,7 @@ def _layout(panel: Panel) -> dict[str, Any]:
     if panel.horizontal or heat:
         # Every row has its label, in the order of the chart; plotly would group rows by trace and drop
         # labels.
-        rows = list(dict.fromkeys(mark.at for mark in panel.marks if isinstance(mark, Bar)))
+        rows = list(dict.fromkeys(_safe(mark.at) for mark in panel.marks if isinstance(mark, Bar)))
         layout["yaxis"] |= {"automargin": True, "autorange": "reversed", "showgrid": False}
         layout["yaxis"] |= {"type": "category", "dtick": 1}
         layout["yaxis"] |= {"categoryorder": "array", "categoryarray": rows} if rows else {}

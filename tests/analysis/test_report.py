@@ -13,7 +13,7 @@ import pytest
 from analysis import cli, report, results
 from analysis import study as studies
 from analysis.bootstrap import Interval
-from analysis.chart import Axis, Chart, Curve, Panel
+from analysis.chart import Axis, Bar, Chart, Curve, Heat, Panel
 from analysis.health import Health
 from analysis.paired import Difference
 from analysis.report import build, cards, interactive, summary
@@ -353,3 +353,16 @@ def test_configs_of_another_kind_still_give_a_page(smoke, tmp_path):
     ]  # fmt: skip
     page = Page(report.write("odd", runs, tmp_path, figures=False).read_text())
     assert "QAE" in page.words
+
+
+def test_categories_and_rows_are_text_not_markup():
+    bar = Bar(at="<b>x</b>", value=1.0, name="n", color="#000000", text="<i>t</i>")
+    heat = Heat(values=np.eye(1), columns=("<b>c</b>",), rows=("<b>r</b>",), label="l")
+    panels = (Panel(x=Axis(label="x"), y=Axis(label="y"), marks=(bar,), horizontal=True),
+              Panel(x=Axis(label="x"), y=Axis(label="y"), marks=(heat,)))  # fmt: skip
+    text = json.dumps(interactive.plots(Chart(key="k", title="t", caption="c", panels=panels)))
+    assert "<b>" not in text
+    assert "<i>" not in text
+    assert all(f"&lt;b&gt;{name}" in text for name in "xcr")
+    first = interactive.plots(Chart(key="k", title="t", caption="c", panels=panels))[0]
+    assert first["layout"]["yaxis"]["categoryarray"] == first["data"][0]["y"]
