@@ -28,7 +28,9 @@ def run(tmp_path):
     prepared.write(tmp_path / "aime24.parquet", made, {})
     verl = {"trainer": {"validation_data_dir": "rollouts"}, "data": {"val_files": [str(tmp_path / "aime24.parquet")]}}
     folder.mkdir()
-    (folder / "spec.json").write_text(json.dumps({"schema": 1, "id": folder.name, "label": "x", "verl": verl}))
+    (folder / "spec.json").write_text(
+        json.dumps({"schema": 1, "id": folder.name, "label": "x", "config": {"steps": 4}, "verl": verl})
+    )
     (folder / "rollouts").mkdir()
     kept, rows = [], []
     for i, problem in enumerate(made):
