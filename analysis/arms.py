@@ -64,8 +64,8 @@ class Arm:
     @property
     def seeds(self) -> int:
         """How many different training seeds; runs of unknown seed count one each."""
-        known = {run.get("seed", None) for run in self.runs}
-        return len(known - {None}) + sum(run.get("seed", None) is None for run in self.runs)
+        seeds = [run.seed for run in self.runs]
+        return len({str(seed) for seed in seeds if seed is not None}) + seeds.count(None)
 
     @property
     def legend(self) -> str:
@@ -113,7 +113,7 @@ def group(runs: Iterable[Run], by: str | Sequence[str] | None = None) -> tuple[A
             label,
             color,
             dash,
-            tuple(sorted(found, key=lambda run: (str(run.get("seed", "")).zfill(9), run.id))),
+            tuple(sorted(found, key=lambda run: (str("" if run.seed is None else run.seed).zfill(9), run.id))),
             name,
             place,
         )
@@ -179,7 +179,7 @@ def one_a_seed(runs: Sequence[Run], rows: NDArray[np.float64]) -> NDArray[np.flo
     """
     places: dict[object, list[int]] = {}
     for i, run in enumerate(runs):
-        seed = run.get("seed", None)
+        seed = run.seed
         places.setdefault(("run", run.id) if seed is None else ("seed", seed), []).append(i)
     if len(places) == len(rows):
         return rows
@@ -232,7 +232,7 @@ def baseline_name(run: Run) -> str | None:
     name = run.get("baseline.name", None)
     if name is None:
         return None
-    K, mask = run.get("baseline.K", None), run.get("baseline.mask", None)
+    K, mask = run.K, str(run.get("baseline.mask", None))
     parts = [_BASELINES.get(str(name), str(name))]
     if K is not None:
         parts += [_MASKS[mask]] if mask in _MASKS else []
@@ -330,20 +330,20 @@ def _identity(run: Run, setting: tuple[str, ...], chosen: bool) -> palette.Ident
     name = run.get("baseline.name", None)
     if name is None:
         return (" ".join(setting) or run.label, None, None)
-    K = run.get("baseline.K", None)
+    K = run.K
     mask = run.get("baseline.mask", None)
     return (str(name), None if K is None else _text(K), None if K is None else str(mask or "both"))
 
 
 def _order(run: Run, said: str, setting: tuple[str, ...]) -> tuple[Any, ...]:
-    K = run.get("baseline.K", None)
+    K = run.K
     mask = str(run.get("baseline.mask", None) or "both")
     name = str(run.get("baseline.name", None) or "~")
     return (
         str(run.get("model.name", "")),
         name != "mean",
         name,
-        float(K) if K is not None else -1.0,
+        -1.0 if K is None else K,
         mask,
         _numbered(said),
         tuple(map(_numbered, setting)),

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from analysis import notebook
 from analysis.report import command as report
-from harness.errors import HarnessError, nearest
+from harness.errors import HarnessError, nearest, one_line, told
 
 VERBS = ("runs", "report", "search", "notebook")
 
@@ -124,14 +124,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.basicConfig(level=logging.INFO if options.verbose else logging.ERROR, format="%(message)s")
         return options.act(options)
     except HarnessError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {one_line(error)}\n")
         return 2
     except BrokenPipeError:  # `... | head` closed our output: not our fault, and nothing to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        what = f"{error.filename or 'operating system'}: {error.strerror or error}"
-        sys.stderr.write(f"error: {what}; check path, permissions and room\n")
+        sys.stderr.write(f"error: {told(error)}\n")
         return 2
     except KeyboardInterrupt:
         return 130

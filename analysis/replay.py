@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from analysis import parquet
 from harness import quantile
 from harness.errors import HarnessError
 
@@ -101,14 +101,10 @@ def read(folder: Path) -> Groups:
     tables = []
     for path in paths:
         try:
-            with pq.ParquetFile(path) as file:
-                lacking = sorted(set(_COLUMNS) - set(file.schema_arrow.names))
-                if lacking:
-                    raise HarnessError(f"{path} has no column {', '.join(lacking)}: it was not written by this harness")
-                tables.append(file.read(columns=_COLUMNS, use_threads=False))
-        except (pa.ArrowException, OSError) as error:
+            tables.append(parquet.read(path, _COLUMNS))
+        except parquet.Damaged as error:
             raise HarnessError(
-                f"{path} is damaged ({str(error).splitlines()[0]}): remove it and resume the run, or replay another"
+                f"{path} is damaged, it {error}: remove it and resume the run, or replay another"
             ) from None
     return group(pa.concat_tables(tables, promote_options="permissive"))
 

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from analysis import advice, replay, replay_text
+from analysis import advice, parquet, replay, replay_text
 from harness import files, quantile
 from harness.store import Store
 
@@ -80,12 +78,9 @@ def entropies(folder: Path) -> tuple[replay.Counts, replay.Floats]:
     steps, values = [], []
     for path in sorted((folder / "outcomes" / "train").glob("step_*.parquet")):
         try:
-            with pq.ParquetFile(path) as file:
-                if not set(_ENTROPY) <= set(file.schema_arrow.names):
-                    continue
-                table = file.read(columns=_ENTROPY, use_threads=False)
-        except (pa.ArrowException, OSError):
-            continue  # `replay.read` has named it already
+            table = parquet.read(path, _ENTROPY)
+        except parquet.Damaged:
+            continue  # it recorded none, or `replay.read` has named it already
         entropy, length = (table[name].to_numpy().astype(np.float64) for name in _ENTROPY)
         known = np.isfinite(entropy) & (length > 0)
         if known.any():

@@ -15,7 +15,7 @@ from analysis.bootstrap import RESAMPLES, Interval, resample
 from analysis.multiple import holm
 from analysis.paired import Difference, difference
 from analysis.study import Study
-from analysis.tally import ALL
+from analysis.tally import ALL, Evaluation
 from harness.errors import HarnessError
 
 _LOG = logging.getLogger(__name__)
@@ -95,13 +95,13 @@ class Results:
         return self.cells[arm.key, benchmark, k]
 
 
-def attempt(study: Study, against: Against = BASELINE) -> Results | None:
-    """As `final`; None where nothing was evaluated, for a page that shows the rest all the same."""
+def attempt(study: Study, against: Against = BASELINE) -> tuple[Results | None, str]:
+    """As `final`, for a page that shows the rest all the same: (the numbers, why there are none)."""
     try:
-        return final(study, against)
+        return final(study, against), ""
     except HarnessError as error:
         _LOG.info("no table: %s", error)
-        return None
+        return None, str(error)
 
 
 def final(study: Study, against: Against = BASELINE, *, resamples: int = RESAMPLES) -> Results:
@@ -135,7 +135,8 @@ def final(study: Study, against: Against = BASELINE, *, resamples: int = RESAMPL
     if by_log:
         return _logged(study, arms, bases, step, notes)
     evaluated = [[study.tallies[run.id].at(step) for run in arm.runs] for arm in arms]
-    names = sorted({name for arm in evaluated for evaluation in arm for name, _ in evaluation.problems})
+    evaluated, names, alone = _comparable(evaluated)
+    notes += alone
     benchmarks = (*names, ALL) if len(names) > 1 else tuple(names)
     rng = np.random.default_rng(SEED)
     cells: dict[tuple[str, str, int], Cell] = {}
@@ -217,6 +218,29 @@ def _last_shared(study: Study, by_log: bool) -> tuple[int, set[str], list[str]]:
             f" {first.label} ({first.id}) ends at {max(steps[first.id])}; --filter leaves runs out"
         )
     return step, kept, notes
+
+
+def _comparable(
+    evaluated: list[list[Evaluation]],
+) -> tuple[list[list[Evaluation]], list[str], list[str]]:
+    """(the evaluations on benchmarks that can be compared, their names, notes on the others).
+
+    Raises: HarnessError where none can.
+    """
+    every = [evaluation for arm in evaluated for evaluation in arm]
+    common = set.intersection(*(set(evaluation.problems) for evaluation in every))
+    names = sorted({name for evaluation in every for name, _ in evaluation.problems})
+    shared = {name: sum(benchmark == name for benchmark, _ in common) for name in names}
+    kept = [name for name in names if shared[name] >= 2]
+    notes = [
+        f"{name}: left out, because all runs share {shared[name] or 'no'} problem{'s' * (shared[name] != 1)} of it and "
+        "an interval over problems needs 2"
+        for name in names
+        if name not in kept
+    ]
+    if not kept:
+        raise HarnessError("; ".join(notes))
+    return [[evaluation.only(kept) for evaluation in arm] for arm in evaluated], kept, notes
 
 
 def _within(interval: Interval) -> Interval:

@@ -70,6 +70,18 @@ class Run:
         hint = nearest(key, leaves(self.config))
         raise HarnessError(f"run {self.label} ({self.id}) has no config key {key!r}; {hint or 'it is empty'}")
 
+    @property
+    def K(self) -> float | None:
+        """The quantile level; None for a baseline without one, and where a config holds something else there."""
+        found = self.get("baseline.K", None)
+        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+    @property
+    def seed(self) -> int | str | None:
+        """The seed; None where it is unknown, and where a config holds something else there."""
+        found = self.get("seed", None)
+        return found if isinstance(found, int | str) else None
+
     def resolve(self, name: str) -> str | None:
         """The name under which this run logged the metric `name` (see `analysis.aliases`), or None."""
         return aliases.resolve(name, set(self.metrics))

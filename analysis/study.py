@@ -46,7 +46,9 @@ class Study:
     @property
     def ks(self) -> tuple[int, ...]:
         """The k that the runs report pass@k for, ascending; those that the samples do not allow are left out."""
-        asked = {int(k) for run in self.runs for k in run.get("evaluation.k", None) or (1, 16)}
+        named = [run.get("evaluation.k", None) for run in self.runs]
+        asked = {k for ks in named for k in (ks if isinstance(ks, list | tuple) and ks else (1, 16))}
+        asked = {k for k in asked if isinstance(k, int) and k >= 1}
         return tuple(sorted(k for k in asked if not self.samples or k <= self.samples)) or (1,)
 
     def curves(self, arm: Arm, metric: str, factor: float = 1.0) -> Curves | None:
@@ -102,7 +104,7 @@ def overview(study: Study) -> pd.DataFrame:
         for run in arm.runs:
             found = health_of(run)
             verdict, began, last = (found.verdict, found.began, found.last) if found else ("not logged", None, None)
-            rows.append((arm.label, run.get("seed", None), run.id, run.state, run.last_step, verdict, began, last))
+            rows.append((arm.label, run.seed, run.id, run.state, run.last_step, verdict, began, last))
     names = ["arm", "seed", "run", "state", "last step", "entropy", "since step", "last entropy"]
     return pd.DataFrame(rows, columns=names).astype({"since step": "Int64", "last step": "Int64"})
 
@@ -123,12 +125,12 @@ def _by_seed(runs: Sequence[Run], series: Sequence[pd.Series]) -> Curves:
         return found
     names: dict[str, list[str]] = {}
     for run in runs:
-        seed = run.get("seed", None)
+        seed = run.seed
         names.setdefault(run.id if seed is None else f"seed {seed}", []).append(run.id)
     return Curves(found.steps, values, tuple(f"{name} ({', '.join(ids)})" for name, ids in names.items()))
 
 
 def run_name(run: Run) -> str:
     """How a hover text or a row calls one run: its seed, and its id."""
-    seed = run.get("seed", None)
+    seed = run.seed
     return run.id if seed is None else f"seed {seed} ({run.id})"

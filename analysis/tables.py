@@ -92,12 +92,12 @@ def render(content: Table, kind: str) -> str:
 
 def as_markdown(content: Table) -> str:
     """For an issue or a README."""
-    head = ["arm", "seeds", *(f"{benchmark} pass@{k}" for benchmark, k in content.columns)]
+    head = ["arm", "seeds", *(_markdown(f"{benchmark} pass@{k}") for benchmark, k in content.columns)]
     lines = [f"| {' | '.join(head)} |", f"|{'|'.join('---' for _ in head)}|"]
     for arm, entries in zip(content.arms, content.rows, strict=True):
         cells = [arm.label, str(arm.seeds), *map(_words, entries)]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + f"\n\n{content.caption}\n"
+        lines.append(f"| {' | '.join(map(_markdown, cells))} |")
+    return "\n".join(lines) + f"\n\n{_markdown(content.caption)}\n"
 
 
 def as_csv(content: Table) -> str:
@@ -136,7 +136,7 @@ def as_latex(content: Table) -> str:
     for arm, entries in zip(content.arms, content.rows, strict=True):
         cells = " & ".join(_tex_cell(entry) for entry in entries)
         lines.append(rf"{_tex(arm.label)} & {arm.seeds} & {cells} \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {content.caption}", ""])
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {' '.join(content.caption.split())}", ""])
 
 
 def as_html(content: Table) -> str:
@@ -218,9 +218,18 @@ def _tex_cell(entry: Entry) -> str:
     return " ".join(parts)
 
 
+def _markdown(text: str) -> str:
+    """Markdown passes HTML through, and a line break ends a row."""
+    return " ".join(html.escape(text, quote=False).split()).replace("|", "\\|")
+
+
 def _tex(text: str) -> str:
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "·": r"$\cdot$"}
-    return "".join(special.get(c, rf"\{c}" if c in "&%$#_{}" else c) for c in text)
+    # A row that begins with [ or * would be read as an option of the row break before it.
+    special = {
+        "[": "{[}", "*": "{*}", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+        "·": r"$\cdot$",
+    }  # fmt: skip
+    return "".join(special.get(c, rf"\{c}" if c in "&%$#_{}" else c) for c in " ".join(text.split()))
 
 
 def _tex_signed(text: str) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from analysis import parquet
 from analysis.passk import pass_at_k
 from analysis.run import Run
 from analysis.sources import outcomes
@@ -100,6 +100,12 @@ class Evaluation:
     correct: Counts
     """(problems,)"""
 
+    def only(self, benchmarks: Sequence[str]) -> Evaluation:
+        """The part of it on these benchmarks."""
+        chosen = np.array([name in benchmarks for name, _ in self.problems], dtype=bool)
+        kept = tuple(problem for problem in self.problems if problem[0] in benchmarks)
+        return self if chosen.all() else Evaluation(kept, self.n[chosen], self.correct[chosen])
+
     def scores(self, k: int, problems: Sequence[Problem]) -> NDArray[np.float64]:
         """pass@k of these problems, in their order."""
         found = pass_at_k(self.n, self.correct, k)
@@ -118,16 +124,9 @@ def read(run: Run) -> Tally:
     tables, notes = [], []
     for _, path in outcomes.files(run, "eval"):
         try:
-            with pq.ParquetFile(path) as file:
-                table = file.read(columns=_COLUMNS, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            notes.append(f"{path} cannot be read ({str(error).splitlines()[0]}): its evaluation is left out")
-            continue
-        if table.num_columns < len(_COLUMNS):
-            lacking = sorted(set(_COLUMNS) - set(table.column_names))
-            notes.append(f"{path} has no column {', '.join(lacking)}: its evaluation is left out")
-        else:
-            tables.append(table)
+            tables.append(parquet.read(path, _COLUMNS))
+        except parquet.Damaged as error:
+            notes.append(f"{path} {error}: its evaluation is left out")
     if not tables:
         return Tally(notes=tuple(notes))
     return count(pa.concat_tables(tables, promote_options="permissive"), f"run {run.label} ({run.id})", tuple(notes))

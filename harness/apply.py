@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from harness import estimates, freeze, progress, provenance, report_text
+from harness import estimates, evidence, freeze, progress, provenance, report_text
 from harness.compose import compose, project_folder
 from harness.local import Job, LocalLauncher, Outcome
 from harness.machine import Machine, check, survey
@@ -124,9 +124,15 @@ def _failures(store: Store, failed: Sequence[str]) -> list[str]:
     for run in failed:
         attempts = store.attempts(run)
         logfile = store.folder(run) / "attempts" / f"{len(attempts):03d}" / "stdout.log"
-        reason = attempts[-1].get("reason", "its supervisor ended without a word") if attempts else "never started"
+        reason = attempts[-1].get("reason") or _last_words(logfile) if attempts else "never started"
         lines += [f"  {run}  {store.spec(run)['label']}: {reason}", f"      {logfile}"]
     return [*lines, "the same command tries them again"]
+
+
+def _last_words(logfile: Path) -> str:
+    """Why an attempt ended whose end was not recorded: its supervisor was killed, or the disk was full."""
+    found = evidence.cause(evidence.tail(logfile), None)
+    return f"{found.name}: {found.line}" if found.name != "unknown" else "its supervisor ended without a word"
 
 
 def _report(name: str, store: Store, project: Path) -> None:

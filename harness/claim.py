@@ -7,6 +7,7 @@ import dataclasses
 import os
 import socket
 import time
+import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,12 +71,21 @@ def _job(environment: Mapping[str, str]) -> tuple[str, int]:
 
 def owner(folder: Path) -> Owner | None:
     """The live owner of the thing in `folder`, or None. A damaged claim counts as none: claims are rewritten."""
+    found = _claim(folder)
+    return found if found is not None and alive(found) else None
+
+
+def _claim(folder: Path) -> Owner | None:
     try:
-        fields = files.read_json(folder / "claim.json")
-        found = Owner(**fields)
+        found = Owner(**files.read_mapping(folder / "claim.json"))
     except (FileNotFoundError, HarnessError, TypeError):
         return None
-    return found if alive(found) else None
+    texts, numbers = (found.host, found.boot, found.job), (found.pid, found.started, found.restart, found.time)
+    return found if _all(texts, str) and _all(numbers, int | float) else None
+
+
+def _all(values: tuple[object, ...], kind: type | types.UnionType) -> bool:
+    return all(isinstance(value, kind) for value in values)
 
 
 def alive(owner: Owner) -> bool:
@@ -118,18 +128,16 @@ def take(folder: Path, gone: str = "") -> float:
             if me.supersedes(found):
                 wait = FENCE_SECONDS if time.time() - found.time < 2 * RENEW_SECONDS else 0.0
             elif not gone or found.job != gone:
-                raise Claimed(f"{folder} is in use by {found}: wait for it, or stop it, then try again")
+                gone_for_good = "" if found.host == me.host else f" (gone for good? remove {folder / 'claim.json'})"
+                raise Claimed(f"{folder} is in use by {found}: wait for it, or stop it, then try again{gone_for_good}")
         files.write_json(folder / "claim.json", dataclasses.asdict(me))
     return wait
 
 
 def check(folder: Path) -> None:
     """Raises: Claimed where another process has taken over the claim of this one; what it wrote must stay."""
-    try:
-        found = Owner(**files.read_json(folder / "claim.json"))
-    except (FileNotFoundError, HarnessError, TypeError):
-        return  # damaged or removed by hand: the next renewal writes it again
-    if not found.same(here()):
+    found = _claim(folder)  # None: damaged or removed by hand, the next renewal writes it again
+    if found is not None and not found.same(here()):
         raise Claimed(f"{folder} was taken over by {found}")
 
 

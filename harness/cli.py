@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from harness.errors import HarnessError, nearest
+from harness.errors import HarnessError, nearest, one_line, told
 
 EXIT_FAILED, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -244,24 +243,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         return VERBS[parsed.verb][0](parsed)
     except HarnessError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
         return EXIT_ERROR
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # a closed pager is no error
         return 0
     except OSError as error:
-        print(f"error: {_told(error)}", file=sys.stderr)
+        print(f"error: {told(error)}", file=sys.stderr)
         return EXIT_ERROR
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-
-
-def _told(error: OSError) -> str:
-    """An operating-system error in one line with its remedy."""
-    remedy = {
-        errno.ENOSPC: "free some space, or set HARNESS_RUNS to a folder with room",
-        errno.EDQUOT: "your quota is used up: set HARNESS_RUNS to a folder with room",
-        errno.EACCES: "check its owner and mode with ls -l, or set HARNESS_RUNS to a folder of yours",
-        errno.EROFS: "the file system is read-only: set HARNESS_RUNS to a folder that can be written",
-    }.get(error.errno or 0, "nothing was lost; the same command goes on where it stopped")
-    return f"{error.filename or 'operating system'}: {error.strerror or error}; {remedy}"

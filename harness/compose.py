@@ -68,6 +68,8 @@ def compose(overrides: Sequence[str]) -> Composed:
     for o in parsed:
         if o.key in groups():
             continue
+        if o.key == "baseline.name":
+            raise HarnessError(f"override {o.text!r}: a name alone changes no estimator: choose it as baseline=...")
         if o.key in base.owners:
             # verl's group size, learning rate and so on are also settings of ours: one value, whichever name is used
             _set(tree, base.owners[o.key], o.value)
@@ -137,6 +139,8 @@ def _parse(text: str) -> _Override:
             f"override {text!r}: {str(error).splitlines()[0]}; write key=value, such as baseline.K=0.4"
         ) from None
     key = parsed.key_or_group
+    if parsed.package is not None:
+        raise HarnessError(f"override {text!r}: groups have one place each: write {key}=...")
     if parsed.type == OverrideType.ADD or parsed.type == OverrideType.FORCE_ADD:
         raise HarnessError(f"override {text!r}: leave out the '+'; every valid key is known already")
     if parsed.type == OverrideType.DEL:

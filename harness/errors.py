@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Collection, Iterable
 
 
@@ -36,3 +37,24 @@ def nearest(word: str, valid: Iterable[str], n: int = 3) -> str:
         return ""
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return f"valid: {shown}"
+
+
+def one_line(error: object) -> str:
+    """The text of an error in one line: what it quotes may hold line breaks."""
+    return " ".join(str(error).split())
+
+
+def told(error: OSError) -> str:
+    """An operating-system error in one line with its remedy."""
+    folder = "set HARNESS_RUNS to a folder"
+    remedy = {
+        errno.ENOSPC: f"free some space, or {folder} with room",
+        errno.EDQUOT: f"your quota is used up: {folder} with room",
+        errno.EACCES: f"check its owner and mode with ls -l, or {folder} of yours",
+        errno.EPERM: f"check its owner and mode with ls -l, or {folder} of yours",
+        errno.EROFS: f"the file system is read-only: {folder} that can be written",
+        errno.ENOTDIR: "a part of this path is a file: move it away, or name another folder",
+        errno.EISDIR: "a folder stands where a file belongs: move it away",
+        errno.ENAMETOOLONG: "give a shorter name",
+    }.get(error.errno or 0, "nothing was lost; the same command goes on where it stopped")
+    return one_line(f"{error.filename or 'operating system'}: {error.strerror or error}; {remedy}")

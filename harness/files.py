@@ -31,6 +31,9 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a full disk does not say what was being written
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -47,7 +50,7 @@ def _umask() -> int:
 def write_text(path: Path, text: str) -> None:
     """Writes `text` to `path` atomically."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(_encoded(text))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -55,9 +58,14 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
+def _encoded(text: str) -> bytes:
+    # Half a surrogate pair, from a command line or a log that is no UTF-8, becomes its escape, which JSON reads back.
+    return text.encode("utf-8", errors="backslashreplace")
+
+
 def append_json(path: Path, value: Mapping[str, Any]) -> None:
     """Appends one JSON line. A torn last line of a killed writer is closed first, so that it spoils only itself."""
-    data = (json.dumps(value, ensure_ascii=False) + "\n").encode()
+    data = _encoded(json.dumps(value, ensure_ascii=False) + "\n")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
@@ -65,6 +73,9 @@ def append_json(path: Path, value: Mapping[str, Any]) -> None:
         if size and os.pread(handle, 1, size - 1) != b"\n":
             data = b"\n" + data
         os.write(handle, data)  # one write call: lines of two processes do not mix
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
     finally:
         os.close(handle)
 
@@ -73,12 +84,22 @@ def read_json(path: Path) -> Any:
     """Reads JSON; a damaged file is a `HarnessError` that names it, an absent one a `FileNotFoundError`."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise HarnessError(
-            f"{path} is damaged ({error}): restore it, or move its folder away to start afresh"
-        ) from None
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, error) from None
     except PermissionError:
         raise HarnessError(f"{path} cannot be read: no permission; check its owner with ls -l") from None
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """As `read_json`; a file that holds anything but an object is damaged too."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise _damaged(path, f"a {type(value).__name__}, where an object is expected")
+    return value
+
+
+def _damaged(path: Path, why: object) -> HarnessError:
+    return HarnessError(f"{path} is damaged ({why}): restore it, or move its folder away to start afresh")
 
 
 def read_json_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
@@ -94,7 +115,7 @@ def read_json_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
             continue
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             damaged += 1
             continue
         if isinstance(row, dict):

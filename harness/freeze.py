@@ -116,14 +116,12 @@ def freeze(
     if not sweep.name:
         return  # runs of no sweep
     points = {e.id for e in entries}
-    files.write_json(
-        store.sweep_file(sweep.name),
-        {
-            "sweep": sweep.name, "question": sweep.question, "compare": dict(sweep.compare), "applied": now(),
-            "points": [{"id": e.id, "label": e.label, "overrides": list(e.varied)} for e in entries],
-            "left_out": [run for run in left_out if run not in points],
-        },
-    )  # fmt: skip
+    record = {
+        "sweep": sweep.name, "question": sweep.question, "compare": dict(sweep.compare), "applied": now(),
+        "points": [{"id": e.id, "label": e.label, "overrides": list(e.varied)} for e in entries],
+        "left_out": [run for run in left_out if run not in points],
+    }  # fmt: skip
+    files.write_json(store.sweep_file(sweep.name), secret.redact_tree(record, secret.values()))
 
 
 def check_writable(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -105,10 +106,12 @@ def _submissions(store: Store, runs: Sequence[str]) -> list[Waste]:
 
 def _torn(store: Store) -> list[Waste]:
     found = []
-    for pattern in ("*/.*.tmp", "*/*/.*.tmp", "*/outcomes/*/.*.tmp", f"{snapshot.FOLDER}/.*"):
+    levels = [f"{'*/' * depth}.*.tmp" for depth in range(1, 6)]  # the deepest: evaluations/STEP/outcomes/eval
+    for pattern in (*levels, f"{snapshot.FOLDER}/.*"):
         for path in store.root.glob(pattern):
-            if time.time() - path.stat().st_mtime > _TORN_SECONDS:
-                found.append(Waste(path, "temporary files", size(path), "its writer was killed"))
+            with contextlib.suppress(FileNotFoundError):  # its writer lives, and has put it in place meanwhile
+                if time.time() - path.stat().st_mtime > _TORN_SECONDS:
+                    found.append(Waste(path, "temporary files", size(path), "its writer was killed"))
     return found
 
 

@@ -99,7 +99,7 @@ def _gpus() -> tuple[str, ...]:
             timeout=30,
             check=False,
         )
-    except (FileNotFoundError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired):  # also one that we may not run
         return ()
     return (
         tuple(line.strip() for line in done.stdout.splitlines() if line.strip().isdigit())

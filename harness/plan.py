@@ -56,6 +56,11 @@ def plan(sweep: Sweep, store: Store, root: Path) -> list[Planned]:
             entry = Planned(run, composed, sig, varied, "same", _twin(first[run], composed), first[run].state)
         else:
             action, reason = decide(seen[run].state)
+            if seen[run].state.kind == "done" and (lost := store.lost_result(run)):
+                raise HarnessError(
+                    f"{lost} is missing or damaged, although the run was done: restore it, or move "
+                    f"{store.folder(run)} away to start afresh"
+                )
             entry = first[run] = Planned(run, composed, sig, varied, action, reason, seen[run].state)
         entries.append(entry)
     return entries

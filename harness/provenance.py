@@ -19,6 +19,8 @@ PACKAGES = (
 )  # fmt: skip
 _LARGEST = 1 << 20
 """An untracked file above this size, bytes, is named but not copied."""
+_DIFF = ("diff", "--no-renames", "--no-ext-diff", "--no-color")
+"""A patch whatever the user's git is set to. A rename would show a secret file under a name that does not say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,9 @@ def _versions() -> dict[str, str]:
 
 def _uncommitted(project: Path) -> str:
     """A patch of tracked changes and of untracked files that git does not ignore."""
-    changed = _git(project, "diff", "HEAD", "--name-only", "-z").split("\0")
+    changed = _git(project, "diff", "HEAD", "--name-only", "--no-renames", "-z").split("\0")
     hidden = [f":(exclude,literal){name}" for name in changed if name and secret.is_secret_file(name)]
-    parts = [_git(project, "diff", "HEAD", "--", ".", *hidden)]
+    parts = [_git(project, *_DIFF, "HEAD", "--", ".", *hidden)]
     for name in _git(project, "ls-files", "--others", "--exclude-standard", "-z").split("\0"):
         path = project / name
         if not name or not path.is_file():
@@ -68,7 +70,7 @@ def _uncommitted(project: Path) -> str:
             parts.append(f"# {name}: not copied, {path.stat().st_size} bytes\n")
         else:
             # --no-index exits with 1 because the files differ, which is the point
-            parts.append(_git(project, "diff", "--no-index", "--", "/dev/null", name, ok=(0, 1)))
+            parts.append(_git(project, *_DIFF, "--no-index", "--", "/dev/null", name, ok=(0, 1)))
     return "".join(parts)
 
 
@@ -76,6 +78,6 @@ def _git(project: Path, *arguments: str, ok: Sequence[int] = (0,)) -> str:
     """Output of git, empty where there is no git or no repository: a run from an unpacked archive is allowed."""
     try:
         done = subprocess.run(["git", *arguments], cwd=project, capture_output=True, timeout=60, check=False)
-    except (FileNotFoundError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired):  # also one that we may not run
         return ""
     return done.stdout.decode("utf-8", "replace") if done.returncode in ok else ""

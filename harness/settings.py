@@ -10,6 +10,11 @@ from harness.architecture import Architecture
 from harness.cluster import Cluster
 from harness.errors import check, check_choice
 
+MOST_SEED = 2**32 - 1
+"""numpy takes no larger one."""
+MOST_SAMPLES = 2**15 - 1
+"""Outcome files number the samples of a problem in 16 bits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
@@ -133,6 +138,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check(self.group_size >= 2, "recipe.group_size", self.group_size, "a group needs at least 2 responses")
+        check(self.group_size <= MOST_SAMPLES, "recipe.group_size", self.group_size, f"at most {MOST_SAMPLES}")
         check(self.prompts_per_step >= 1, "recipe.prompts_per_step", self.prompts_per_step, "at least 1")
         check(
             self.mini_batch >= 1 and self.prompts_per_step % self.mini_batch == 0,
@@ -189,12 +195,14 @@ class Evaluation:
     """Parquet files in verl's format, where they are not built in."""
 
     def __post_init__(self) -> None:
-        check(self.samples >= 1, "evaluation.samples", self.samples, "at least 1")
+        check(1 <= self.samples <= MOST_SAMPLES, "evaluation.samples", self.samples, f"1 to {MOST_SAMPLES}")
         check(self.temperature >= 0, "evaluation.temperature", self.temperature, "0 or more")
         check(self.every >= 1, "evaluation.every", self.every, "at least 1 step")
+        check(bool(self.k), "evaluation.k", list(self.k), "name at least one k, such as [1]")
         for k in self.k:
+            check(k >= 1, "evaluation.k", k, "k is 1 or more")
             check(
-                1 <= k <= self.samples, "evaluation.k", k,
+                k <= self.samples, "evaluation.k", k,
                 f"pass@{k} needs at least {k} samples a problem: set evaluation.samples={k} (now {self.samples})",
             )  # fmt: skip
         both = (self.builtin is None) == (not self.files)
@@ -249,7 +257,7 @@ class Settings:
     tracking: Tracking
 
     def __post_init__(self) -> None:
-        check(self.seed >= 0, "seed", self.seed, "0 or more")
+        check(0 <= self.seed <= MOST_SEED, "seed", self.seed, f"0 to {MOST_SEED}")
         check(self.steps >= 1, "steps", self.steps, "at least 1")
         check(self.save_every >= 1, "save_every", self.save_every, "at least 1")
         check(self.keep_checkpoints >= 1, "keep_checkpoints", self.keep_checkpoints, "at least 1: runs resume from it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import claim, files
+from harness import claim, files, outcomefiles
 from harness.errors import HarnessError, nearest
 
 SCHEMA = 1
@@ -21,7 +22,6 @@ EVALUATIONS = "evaluations"
 """Folder of a run's evaluations (harness.evaluations). An evaluation's name is its folder, from the store's root."""
 _ID = re.compile(r"[0-9a-f]{10}")
 _EVALUATION = re.compile(r"step_\d+")
-_STEP = re.compile(r"step_(\d+)\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,10 @@ class Store:
     def default(cls, project: Path) -> Store:
         """HARNESS_RUNS, or `runs/` of the project."""
         chosen = os.environ.get("HARNESS_RUNS")
-        return cls(Path(chosen).expanduser().resolve() if chosen else project / "runs")
+        root = Path(chosen).expanduser().resolve() if chosen else project / "runs"
+        if root.exists() and not root.is_dir():
+            raise HarnessError(f"{root} is no folder: set HARNESS_RUNS to a folder, or move the file away")
+        return cls(root)
 
     @classmethod
     def holding(cls, folder: Path) -> tuple[Store, str]:
@@ -84,12 +87,12 @@ class Store:
         """The frozen spec. Raises: HarnessError where it is missing or damaged."""
         path = self.folder(run) / "spec.json"
         try:
-            spec = files.read_json(path)
+            spec = files.read_mapping(path)
         except FileNotFoundError:
             raise HarnessError(
                 f"{path} is missing: restore it, or move {path.parent} away to start the run afresh"
             ) from None
-        if not isinstance(spec, dict) or spec.get("id") != _run(run):
+        if spec.get("id") != _run(run) or not _has_target(spec):
             raise HarnessError(f"{path} is not the spec of run {run}: restore it, or move {path.parent} away")
         return spec
 
@@ -99,9 +102,9 @@ class Store:
             text = (self.folder(run) / "spec.json").read_text(encoding="utf-8")
             head, found, _ = text.partition(_VERL)
             spec = json.loads(head.rstrip().rstrip(",") + "}") if found else None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             spec = None
-        if not isinstance(spec, dict) or spec.get("id") != _run(run) or "config" not in spec:
+        if not isinstance(spec, dict) or spec.get("id") != _run(run) or not _has_target(spec):
             return self.spec(run)  # written by another hand, or damaged: the whole file decides
         return spec
 
@@ -146,18 +149,21 @@ class Store:
         records = []
         for path in sorted(p for p in folder.iterdir() if p.name.isdigit()):
             try:
-                records.append(files.read_json(path / "attempt.json"))
+                record = files.read_mapping(path / "attempt.json")
             except FileNotFoundError:  # killed between making the folder and writing the record
-                records.append({"attempt": int(path.name)})
+                record = {}
+            records.append({**record, "attempt": int(path.name)})
         return records
 
     def heartbeat(self, run: str) -> dict[str, Any]:
-        """The trainer's last sign of life, or {}."""
+        """The trainer's last sign of life, or {}. A damaged one counts as none: the next step writes it again."""
         try:
-            beat = files.read_json(self.folder(run) / "heartbeat.json")
-        except FileNotFoundError:
+            beat = files.read_mapping(self.folder(run) / "heartbeat.json")
+        except (FileNotFoundError, HarnessError):
             return {}
-        return beat if isinstance(beat, dict) else {}
+        whole = _is_whole(beat.get("step", 0)) and isinstance(beat.get("metrics") or {}, dict)
+        numbers = (beat.get("time", 0.0), beat.get("step_seconds") or 0.0)
+        return beat if whole and all(isinstance(n, int | float) and math.isfinite(n) for n in numbers) else {}
 
     def state(self, run: str) -> RunState:
         """What the files say. Raises: HarnessError where the folder is damaged."""
@@ -165,15 +171,15 @@ class Store:
         if not (folder / "spec.json").exists() and not self._holds_data(folder):
             return RunState(run, "absent", 0, 0, 0, "")
         spec = self.brief(run)
-        total = int(spec.get("config", {}).get("steps", 0))
+        total = spec["config"]["steps"]
         attempts = self.attempts(run)
-        beat = self.heartbeat(run)
-        step = int(beat.get("step", 0))
+        step = self.heartbeat(run).get("step", 0)
         try:
-            done = files.read_json(folder / "done.json")
-            return RunState(run, "done", int(done.get("step", total)), total, len(attempts), "")
+            done = files.read_mapping(folder / "done.json")
         except FileNotFoundError:
             pass
+        else:
+            return RunState(run, "done", self._reached(run, done, total), total, len(attempts), "")
         owner = claim.owner(folder)
         if owner is not None:
             return RunState(run, "running", step, total, len(attempts), f"{owner}, step {step} of {total}")
@@ -189,6 +195,14 @@ class Store:
         if cause:
             why = "cancelled" if cause == "cancelled" else f"{why} ({cause})"
         return RunState(run, "stopped", step, total, len(attempts), f"{why} at step {step} of {total}, {goes_on}")
+
+    def _reached(self, run: str, done: Mapping[str, Any], total: int) -> int:
+        """The step that a record of completion states. Raises: HarnessError where it is no such record."""
+        step, evaluated = done.get("step", total), done.get("evaluations") or []
+        if not _is_whole(step) or not isinstance(evaluated, list) or not all(map(_is_whole, evaluated)):
+            path = self.folder(run) / "done.json"
+            raise HarnessError(f"{path} is damaged: restore it, or move its folder away to start afresh")
+        return step
 
     @staticmethod
     def _holds_data(folder: Path) -> bool:
@@ -212,17 +226,25 @@ class Store:
         config = spec["config"]
         if "evaluates" in spec:
             step = int(spec["evaluates"]["step"])
-            drawn = step in _steps(self.folder(run) / "outcomes" / "eval")
+            drawn = step in outcomefiles.steps(self.folder(run) / "outcomes" / "eval")
             return "" if drawn else f"the evaluation of step {step} has no outcomes"
         total, evaluation = int(config["steps"]), config["evaluation"]
-        trained = _steps(self.folder(run) / "outcomes" / "train")
+        trained = outcomefiles.steps(self.folder(run) / "outcomes" / "train")
         missing = [s for s in range(1, total + 1) if s not in trained]
         if missing:
             return f"training step {missing[0]} of {total} has no outcomes"
         due = evaluation_steps(total, int(evaluation["every"]), bool(evaluation["before_training"]))
-        evaluated = _steps(self.folder(run) / "outcomes" / "eval")
+        evaluated = outcomefiles.steps(self.folder(run) / "outcomes" / "eval")
         gaps = [s for s in due if s not in evaluated]
         return f"the evaluation of step {gaps[0]} has no outcomes" if gaps else ""
+
+    def lost_result(self, run: str) -> str:
+        """What is no longer there of the last evaluation of a run that is done: its file, '' where nothing is lost."""
+        due = files.read_mapping(self.folder(run) / "done.json").get("evaluations")
+        if not due:
+            return ""
+        last = self.folder(run) / "outcomes" / "eval" / f"step_{max(due):06d}.parquet"
+        return "" if outcomefiles.is_whole(last) else str(last)
 
     def sweep_file(self, sweep: str) -> Path:
         """The file that says which runs a sweep asked for last."""
@@ -244,29 +266,18 @@ def evaluation_steps(total: int, every: int, before_training: bool) -> list[int]
     return sorted(steps)
 
 
+def _has_target(spec: Mapping[str, Any]) -> bool:
+    config = spec.get("config")
+    return isinstance(config, dict) and _is_whole(config.get("steps"))
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def _run(name: str) -> str:
     """The run that a name belongs to: its own, or an evaluation's."""
     return name.partition("/")[0]
-
-
-def _steps(folder: Path) -> set[int]:
-    """Steps that have a complete parquet file (they are written atomically; the end mark tells a damaged copy)."""
-    if not folder.is_dir():
-        return set()
-    found = set()
-    for path in folder.iterdir():
-        match = _STEP.fullmatch(path.name)
-        if match and _is_parquet(path):
-            found.add(int(match.group(1)))
-    return found
-
-
-def _is_parquet(path: Path) -> bool:
-    with path.open("rb") as file:
-        if file.read(4) != b"PAR1":
-            return False
-        file.seek(-4, os.SEEK_END)
-        return file.read(4) == b"PAR1"
 
 
 def now() -> str:
@@ -278,7 +289,7 @@ def ids_of(store: Store, sweep: str) -> Sequence[str]:
     """Ids of the runs that a sweep asked for when it was last applied. Raises: HarnessError where it never was."""
     path = store.sweep_file(sweep)
     try:
-        content = files.read_json(path)
+        content = files.read_mapping(path)
     except FileNotFoundError:
         applied = [p.stem.replace("--", "/") for p in path.parent.glob("*.json")] if path.parent.is_dir() else []
         if f"search/{sweep}" in applied:
@@ -288,4 +299,7 @@ def ids_of(store: Store, sweep: str) -> Sequence[str]:
         from harness.sweep import unapplied
 
         raise HarnessError(unapplied(sweep, applied)) from None
-    return list(dict.fromkeys(point["id"] for point in content["points"]))
+    points = content.get("points")
+    if not isinstance(points, list) or not all(isinstance(p, dict) and isinstance(p.get("id"), str) for p in points):
+        raise HarnessError(f"{path} is damaged: run `harness sweep {sweep}` again, it writes the file anew")
+    return list(dict.fromkeys(point["id"] for point in points))

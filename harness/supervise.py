@@ -31,7 +31,7 @@ from harness.attempt import (
     Surroundings,
     alone,
 )  # fmt: skip
-from harness.errors import HarnessError
+from harness.errors import HarnessError, told
 from harness.store import Store, now, reached
 from harness.trainer import processes
 from harness.trainer.environment import MARKER
@@ -154,7 +154,7 @@ def _train(
     echo: IO[str] | None,
 ) -> tuple[int | None, Ended | None]:
     """(exit code of the trainer, how the attempt ended where that is known without its log)."""
-    with (attempt / "stdout.log").open("a", encoding="utf-8") as logfile:
+    with (attempt / "stdout.log").open("ab", buffering=0) as logfile:
         for command in _commands(folder, spec, number):
             process = _start(command, attempt, around.environment)
             pump = threading.Thread(target=_pump, args=(process.stdout, logfile, echo), daemon=True)
@@ -203,7 +203,7 @@ def die_with_parent(number: signal.Signals) -> Callable[[], None]:
     return child
 
 
-def _pump(source: IO[str] | None, logfile: IO[str], echo: IO[str] | None) -> None:
+def _pump(source: IO[str] | None, logfile: IO[bytes], echo: IO[str] | None) -> None:
     """Copies output to the log, secrets masked, line by line. Never stops reading: the trainer would block."""
     secrets = secret.values()
     broken = False
@@ -211,8 +211,7 @@ def _pump(source: IO[str] | None, logfile: IO[str], echo: IO[str] | None) -> Non
         clean = secret.redact(line, secrets)
         if not broken:
             try:
-                logfile.write(clean)
-                logfile.flush()
+                logfile.write(clean.encode())  # unbuffered: what a full disk refuses does not come back on closing
             except OSError as error:  # a full disk must not take the trainer's output pipe with it
                 broken = True
                 log.warning("the attempt's log cannot be written: %s", error)
@@ -301,6 +300,9 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_CLAIMED
     except HarnessError as error:
         print(f"error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except OSError as error:  # such as a full disk: how the attempt ended could not be recorded
+        print(f"error: {told(error)}", file=sys.stderr)
         return EXIT_USAGE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,8 @@ def folder() -> Path:
 
 def names() -> list[str]:
     """Names of all sweeps, `tiny/main_table` for files in subfolders."""
-    found = sorted(p.relative_to(folder()).with_suffix("").as_posix() for p in folder().rglob("*.yaml"))
+    files = (p for p in folder().rglob("*.yaml") if p.is_file())
+    found = sorted(p.relative_to(folder()).with_suffix("").as_posix() for p in files)
     return [name for name in found if not name.startswith("search/")]  # studies of `harness ksearch`
 
 
@@ -80,7 +82,8 @@ def load(name: str, extra: Sequence[str] = ()) -> Sweep:
     if study.exists(name):
         raise HarnessError(f"{name} is a study, no sweep: `harness ksearch {name.removeprefix('search/')}`")
     if not path.is_file():
-        raise HarnessError(f"sweep {name!r}: {path} does not exist; {nearest(name, names()) or 'there is none'}")
+        there = "is no file" if path.exists() else "does not exist"
+        raise HarnessError(f"sweep {name!r}: {path} {there}; {nearest(name, names()) or 'there is none'}")
     content = _read(path)
     where = path.name
     for key in content:
@@ -101,8 +104,14 @@ def load(name: str, extra: Sequence[str] = ()) -> Sweep:
             f"{where}: the grid expands to nothing; give grid at least one block and seeds at least one seed"
         )
     compare = content.get("compare") or {}
-    if not isinstance(compare, Mapping):
-        raise HarnessError(f"{where}: compare={compare!r}: expected a mapping such as {{against: mean}}")
+    if not isinstance(compare, Mapping) or not _names_an_arm(compare.get("against", "mean")):
+        raise HarnessError(
+            f"{where}: compare={compare!r}: expected a mapping such as {{against: mean}} or"
+            " {against: {baseline.name: mean, recipe.clip_high: 0.2}}"
+        )
+    for key in compare:
+        if key != "against":
+            raise HarnessError(f"{where}: compare: unknown key {key!r}; {nearest(str(key), ('against',))}")
     published = content.get("published") or []
     if not isinstance(published, list) or not all(isinstance(row, Mapping) for row in published):
         raise HarnessError(
@@ -118,20 +127,16 @@ def load(name: str, extra: Sequence[str] = ()) -> Sweep:
 
 def _hours(content: Mapping[str, Any], key: str, where: str) -> float | None:
     value = content.get(key)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (number and 0 <= value < math.inf):
         raise HarnessError(f"{where}: {key}={value!r}: expected a number of hours, 0 or more")
     return value
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml
+    from harness import strictyaml
 
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise HarnessError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be read: {error.strerror}") from None
+    content = strictyaml.read(path)
     if not isinstance(content, dict):
         raise HarnessError(f"{path.name}: expected a mapping with the keys {', '.join(KEYS)}")
     return content
@@ -182,3 +187,11 @@ def _text(value: Any) -> str:
     if isinstance(value, str) and not all(c.isalnum() or c in "_-./:" for c in value):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return str(value)
+
+
+def _names_an_arm(against: object) -> bool:
+    """A baseline or label, or config keys with their values."""
+    if isinstance(against, Mapping):
+        settings = all(isinstance(k, str) and not isinstance(v, Mapping | list) for k, v in against.items())
+        return bool(against) and settings
+    return isinstance(against, str)

@@ -30,8 +30,8 @@ def mask_ablation(results: Results) -> Chart:
         raise HarnessError(
             "mask ablation: no run has baseline.mask=positive or negative; sweep baseline.mask to get this figure"
         )
-    levels = {arm.runs[0].get("baseline.K", None) for arm in masked} | {None}
-    shown = [arm for arm in results.arms if arm.runs[0].get("baseline.K", None) in levels]
+    levels = {arm.runs[0].K for arm in masked} | {None}
+    shown = [arm for arm in results.arms if arm.runs[0].K in levels]
     panels = []
     for k in results.ks:
         bars = [
@@ -80,7 +80,7 @@ def k_sensitivity(study: Study, results: Results | None) -> Chart:
     Raises:
         HarnessError: fewer than two values of K.
     """
-    levels = {float(K) for run in study.runs if run.metrics and (K := run.get("baseline.K", None)) is not None}
+    levels = {run.K for run in study.runs if run.metrics and run.K is not None}
     if len(levels) < 2:
         raise HarnessError(f"K sensitivity: logs of {len(levels)} value(s) of baseline.K; sweep at least 2")
     panels = []
@@ -191,11 +191,11 @@ def _late(study: Study, arm: Arm, metric: str) -> Bar | None:
 def _by_K(arms: tuple[Arm, ...]) -> list[Arm]:
     """Unmasked arms: the baselines without K first, then by K."""
     unmasked = [arm for arm in arms if _mask(arm) in (None, "both")]
-    return sorted(unmasked, key=lambda arm: float(arm.runs[0].get("baseline.K", None) or 0.0))
+    return sorted(unmasked, key=lambda arm: arm.runs[0].K or 0.0)
 
 
 def _K(arm: Arm) -> str:
-    K = arm.runs[0].get("baseline.K", None)
+    K = arm.runs[0].K
     return (arm.name or arm.short).replace(" ", "\n") if K is None else f"{K:g}"
 
 

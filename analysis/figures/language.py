@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from analysis import parquet
 from analysis.arms import Arm
 from analysis.chart import Axis, Bar, Chart, Panel
 from analysis.figures.curves import pass_panel
@@ -92,10 +91,8 @@ def token_table(arm: Arm, step: int) -> pd.DataFrame | None:
         for recorded, file in outcomes.files(run, "tokens"):
             if recorded == step:
                 try:
-                    with pq.ParquetFile(file) as opened:
-                        table = opened.read(columns=["text", "count", "mean_entropy"], use_threads=False)
-                    frames.append(table.to_pandas())
-                except (pa.ArrowException, OSError):
+                    frames.append(parquet.read(file, ["text", "count", "mean_entropy"]).to_pandas())
+                except parquet.Damaged:
                     continue  # a damaged file is among the report's warnings; the other seeds still count
     if not frames:
         return None

@@ -7,9 +7,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from analysis import parquet
 from analysis.arms import Arm
 from analysis.chart import Axis, Chart, Curve, Panel, Rule
 from analysis.run import Run
@@ -81,7 +80,9 @@ def weights(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     p = np.array([float(rate) for rate in grid])
     spread = np.sqrt(p * (1 - p))
     if name == "qae":
-        K, mask = run.get("baseline.K"), run.get("baseline.mask", None) or "both"
+        K, mask = run.K, run.get("baseline.mask", None) or "both"
+        if K is None:
+            return None
         sides = np.array([quantile.quantile_weights(rate, K, mask) for rate in grid])
         scale = spread if run.get("baseline.norm_by_std", True) is False else np.ones_like(p)
         return p, sides[:, 0] * scale, sides[:, 1] * scale
@@ -102,12 +103,11 @@ def success_rates(arm: Arm, steps: int = FILES) -> np.ndarray | None:
         files = [path for _, path in outcomes.files(run, "train")]
         for i in sorted({round(x) for x in np.linspace(0, len(files) - 1, steps)}) if files else []:
             try:
-                with pq.ParquetFile(files[i]) as file:
-                    table = file.read(columns=["group", "accuracy"], use_threads=False)
-            except (pa.ArrowException, OSError):
+                table = parquet.read(files[i], ["group", "accuracy"])
+            except parquet.Damaged:
                 continue  # a damaged file is among the report's warnings; the others still count
             grouped = table.group_by("group", use_threads=False).aggregate([("accuracy", "mean")])
-            rates.append(grouped["accuracy_mean"].to_numpy())
+            rates.append(np.clip(grouped["accuracy_mean"].drop_null().to_numpy(), 0.0, 1.0))
     return np.concatenate(rates) if rates else None
 
 
@@ -123,5 +123,5 @@ def _histogram(arm: Arm, rates: np.ndarray) -> Curve:
 
 
 def _gates(study: Study) -> list[Rule]:
-    levels = sorted({float(K) for run in study.runs if (K := run.get("baseline.K", None)) is not None})
+    levels = sorted({run.K for run in study.runs if run.K is not None})
     return [Rule(value=1 - K, vertical=True, text=f"K={K:g}") for K in levels]

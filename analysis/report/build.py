@@ -43,13 +43,13 @@ def build(
     """As `analysis.report.write`, which see."""
     study = studies.of(runs, sweep=sweep)
     folder = Path(folder)
-    results = attempt(study, against)
+    results, absent = attempt(study, against)
     health = {run.id: verdict for run in study.runs if (verdict := studies.health_of(run)) is not None}
     training, final_cards = _training(study), _final(study, results)
     drawn = [*training, *final_cards]
     now = datetime.now(UTC)
     head = sections.summary(
-        summary.sentences(study, results, health), cautions(study, results, missing, health), question
+        summary.sentences(study, results, health, absent), cautions(study, results, missing, health), question
     )
     content = None if results is None else tables.table(results)
     parts = [Section(anchor="summary", title="Summary", body=head)]

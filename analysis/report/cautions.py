@@ -55,7 +55,7 @@ def _missing_seeds(study: Study) -> list[str]:
 def _repeated_seeds(study: Study) -> list[str]:
     lines = []
     for arm in study.arms:
-        seeds = [run.get("seed", None) for run in arm.runs]
+        seeds = [run.seed for run in arm.runs]
         often = [seed for seed in dict.fromkeys(seeds) if seed is not None and seeds.count(seed) > 1]
         if often:
             which = ", ".join(f"{seeds.count(seed)} of seed {seed}" for seed in often[:_SHOWN])
@@ -106,7 +106,7 @@ def _diverged(study: Study, health: Mapping[str, Health]) -> list[str]:
 
 
 def _seeds(arm: Arm) -> set[int]:
-    return {int(seed) for run in arm.runs if (seed := run.get("seed", None)) is not None}
+    return {seed for run in arm.runs if isinstance(seed := run.seed, int)}
 
 
 def _short(parts: Sequence[str]) -> str:

@@ -149,7 +149,7 @@ def _bars(bars: Sequence[Bar], panel: Panel) -> dict[str, Any]:
         "name": bars[0].name,
         "showlegend": False,
         "marker": {"color": [bar.color for bar in bars]},
-        "customdata": [bar.text for bar in bars],
+        "customdata": [_safe(bar.text) for bar in bars],
         "hovertemplate": f"%{{{across}}}: %{{{along}:.4g}} %{{customdata}}<extra>{name}</extra>",
     }
     if panel.dots:
@@ -205,8 +205,8 @@ def _heat(mark: Heat) -> dict[str, Any]:
     return {
         "type": "heatmap",
         "z": [[None if np.isnan(v) else round(float(v), 4) for v in row] for row in mark.values],
-        "x": list(mark.columns),
-        "y": list(mark.rows),
+        "x": [_safe(name) for name in mark.columns],
+        "y": [_safe(name) for name in mark.rows],
         "colorscale": _HEAT,
         "zmin": 0,
         "zmax": 1,

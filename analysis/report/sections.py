@@ -93,7 +93,7 @@ def runs(study: Study, health: Mapping[str, Health], folder: Path) -> str:
             kind = "bad" if found is not None and found.alarming else ""
             last = "none" if run.last_step is None else str(run.last_step)
             where = "" if run.folder is None else f'<a href="{text(_link(run.folder, folder))}">folder</a>'
-            seed = run.get("seed", None)
+            seed = run.seed
             rows.append(
                 (f"{swatch(arm.color)}{text(arm.label)}", "" if seed is None else text(seed),
                  f"<code>{text(run.id)}</code>", badge(run.state, _KIND.get(run.state, "")), last,

@@ -16,18 +16,21 @@ MOST = 8
 """Arms that a sentence names; more are counted."""
 
 
-def sentences(study: Study, results: Results | None, health: Mapping[str, Health]) -> list[str]:
+def sentences(study: Study, results: Results | None, health: Mapping[str, Health], absent: str = "") -> list[str]:
     """Plain-text sentences for the head of the report.
 
     Args:
-        results: None where there are no evaluation outcomes.
+        results: None where accuracy cannot be compared.
         health: verdicts by run id.
+        absent: why there are no results.
     """
     lines = [seeds(study, logged=results is not None and results.logged)]
     if results is not None:
         for k in results.ks:
             lines += accuracy(results, k)
         lines += [detectable(results)] if results.against is not None else []
+    elif any(tally.steps for tally in study.tallies.values()):
+        lines.append(f"Nothing is said about accuracy: {absent or 'the evaluations cannot be compared'}.")
     else:
         lines.append("No accuracy was recorded, neither outcomes nor logged scores, so nothing is said about it.")
     return [line for line in [*lines, *entropy(study, health)] if line]
@@ -92,6 +95,8 @@ def detectable(results: Results) -> str:
     problems = results.cell(base, results.primary, k).interval.problems
     over = f" and {problems} problems" if problems else ""
     least, most = 100 * min(found), 100 * max(found)
+    if most == 0:  # no spread over seeds or problems says nothing about what another draw would show
+        return ""
     size = f"{most:.1f}" if most - least < 0.1 else f"{least:.1f} to {most:.1f}"
     arms = "" if most - least < 0.1 else ", depending on the arm"
     return (

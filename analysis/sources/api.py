@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import wandb
 
+import wandb
 from analysis.run import Run, State
 from analysis.sources import cache, filters, local, rows, server, wire
 from analysis.sources.filters import Filter
@@ -219,7 +219,8 @@ def _fragment(address: Path, known: Fragment | None, fresh: Sequence[dict[str, f
     start = known.rows if known is not None else 0
     columns, nans = rows.joined(known.columns if known else {}, known.nans if known else {}, start, gathered.rows())
     own = columns.get("_step", np.empty(0))
-    last = int(np.nanmax(own)) if np.isfinite(own).any() else -1
+    counted = own[np.isfinite(own)]
+    last = int(counted.max()) if len(counted) else -1
     return Fragment(
         path=address,
         size=start + len(fresh),

@@ -10,7 +10,7 @@ from pathlib import Path
 from analysis.run import Run
 from analysis.sources import names, rows
 from analysis.sources.local import STEP
-from analysis.sources.rows import Gather
+from analysis.sources.rows import Gather, is_step
 from harness.errors import HarnessError
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\-_])")
@@ -56,6 +56,9 @@ def _run(path: Path, name: str) -> Run:
     for step, line in messages(text):
         found, bad = parse(line)
         damaged += bad
+        if not is_step(step):
+            damaged += 1
+            continue
         gathered.add(found)
         steps.append(step)
     logged = gathered.rows(steps)

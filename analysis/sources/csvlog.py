@@ -78,7 +78,7 @@ def _read(path: Path, called: str, logs: dict[str, _Log]) -> None:
     damaged, text = 0, dict.fromkeys(targets, 0)
     for line in lines:
         step = _number(line[at]) if len(line) == len(names) else None
-        if step is None or not math.isfinite(step):
+        if step is None or not math.isfinite(step) or abs(step) > 2**53:
             damaged += 1
             continue
         if step != int(step):

@@ -43,7 +43,7 @@ def parse(text: str) -> Filter:
     if text.lstrip().startswith("{"):
         try:
             found = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HarnessError(f"filter {text!r} is no JSON ({error}): check its quotes and braces") from None
         check(found)
         return found
@@ -81,6 +81,7 @@ def check(condition: Any) -> None:
         raise HarnessError(f"filter {condition!r} is no mapping: write key: value or key: {{operator: value}}")
     for key, value in condition.items():
         if key in ("$and", "$or", "$nor"):
+            _check_list(key, value)
             for inner in value:
                 check(inner)
         elif key == "$not":
@@ -93,8 +94,24 @@ def check(condition: Any) -> None:
                     check({key: operand})
                 elif operator not in _OPERATORS:
                     raise HarnessError(f"filter operator {operator!r} of {key!r}: {nearest(operator, _OPERATORS)}")
+                elif operator in ("$in", "$nin"):
+                    _check_list(operator, operand)
+                elif operator == "$regex":
+                    _check_pattern(operand)
         elif key == "state" and value not in STATES:
             raise HarnessError(f"filter state={value!r}: {nearest(str(value), STATES)}")
+
+
+def _check_list(operator: str, operand: Any) -> None:
+    if not isinstance(operand, list | tuple):
+        raise HarnessError(f"filter {operator}: {operand!r} is no list: write [..., ...]")
+
+
+def _check_pattern(pattern: Any) -> None:
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise HarnessError(f"filter $regex: {pattern!r} is no regular expression ({error})") from None
 
 
 def matches(run: Run, condition: Filter) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.sources import wire
+from analysis.sources import rows, wire
 from analysis.sources.framing import Losses
 from analysis.sources.rows import Gather, Rows, joined
 from analysis.sources.wandbfile import Fragment
@@ -80,6 +80,8 @@ def _row(line: bytes) -> dict[str, float] | None:
     try:
         content: Any = json.loads(line)
         row = {"_step": float(content["step"]), "_attempt": float(content.get("attempt", 1))}
+        if not rows.is_step(row["_step"]) or not rows.is_step(row["_attempt"]):
+            return None
         if "time" in content:
             row["_timestamp"] = float(content["time"])
         metrics = content["metrics"]
@@ -91,7 +93,14 @@ def _row(line: bytes) -> dict[str, float] | None:
                 row.update(wire.numbers(value, name))
             elif (number := wire.number(value)) is not None:
                 row[name] = number
-    except (ValueError, KeyError, TypeError, AttributeError):  # a line of any other shape is a damaged line
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ):  # a line of any other shape is a damaged line
         return None
     return row
 

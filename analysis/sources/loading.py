@@ -37,6 +37,8 @@ def load(source: str, where: Filter | None = None, *, cached: Path | None = None
     if kind not in KINDS:
         raise HarnessError(f"source {source!r}: {nearest(kind, KINDS)}; one of {HELP}")
     folder = cached or cache.default_folder()
+    if "\0" in rest:
+        raise HarnessError(f"source {source!r}: no path holds a NUL character")
     if kind in ("csv", "console", "wandb") and not rest:
         raise HarnessError(f"source {source!r} names nothing to read: {HELP}")
     # Each reader is imported when it is asked for: wandb alone takes seconds.

@@ -185,7 +185,7 @@ def on_axis(fragment: Fragment, axis: str) -> tuple[Rows, str | None]:
             steps = np.where(np.isfinite(steps), steps, own + shift[nearest])
         else:
             steps = own
-    placed = np.flatnonzero(np.isfinite(steps))
+    placed = np.flatnonzero(np.abs(steps) <= 2**53)  # neither NaN nor a number beyond what a step can be
     columns = {name: values for name, values in fragment.columns.items() if name != "_step"}
     everything = Rows(np.full(fragment.rows, rows.NO_STEP), columns, fragment.nans)
     found = everything if len(placed) == fragment.rows else everything.take(placed)

@@ -11,8 +11,8 @@ from typing import Literal
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from analysis import parquet
 from analysis.run import Run
 from harness.errors import HarnessError, nearest
 
@@ -95,14 +95,13 @@ def load(
 
 def _read(path: Path, columns: Sequence[str] | None, damaged: list[str]) -> pa.Table | None:
     try:
-        with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            unknown = [name for name in columns or () if name not in names and name not in ("run", "step")]
-            if not unknown:
-                return file.read(columns=None if columns is None else [n for n in columns if n in names])
-    except (pa.ArrowException, OSError) as error:
-        _LOG.warning("%s cannot be read and is left out: %s", path, str(error).partition("\n")[0])
-        damaged.append(f"{path}: {str(error).partition(chr(10))[0]}")
+        names = parquet.names(path)
+        unknown = [name for name in columns or () if name not in names and name not in ("run", "step")]
+        if not unknown:
+            return parquet.read(path, None if columns is None else [n for n in columns if n in names])
+    except parquet.Damaged as error:
+        _LOG.warning("%s %s: left out", path, error)
+        damaged.append(f"{path}: {error}")
         return None
     raise HarnessError(f"{path} has no column {unknown[0]!r}; {nearest(unknown[0], names)}")
 

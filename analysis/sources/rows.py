@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -67,9 +69,22 @@ class Gather:
         codes = {name: code for code, name in enumerate(dict.fromkeys(self._names))}
         index = np.fromiter(map(codes.__getitem__, self._names), dtype=np.int64, count=len(self._names))
         numbers = np.repeat(np.arange(count), self._counts)
-        columns, nans = table(count, list(codes), numbers, index, np.array(self._values, dtype=np.float64))
+        columns, nans = table(count, list(codes), numbers, index, _floats(self._values))
         placed = np.zeros(count, dtype=np.int64) if steps is None else np.array(steps, dtype=np.int64)
         return Rows(placed, columns, nans)
+
+
+def is_step(number: float) -> bool:
+    """Whether a number can be a training step: whole, and exact as the float64 that logs carry."""
+    return math.isfinite(number) and abs(number) <= 2**53 and number == int(number)
+
+
+def _floats(values: Sequence[float]) -> np.ndarray:
+    try:
+        return np.array(values, dtype=np.float64)
+    except OverflowError:  # an integer beyond the largest float
+        largest = sys.float_info.max
+        return np.array([v if -largest <= v <= largest else math.inf * (1 if v > 0 else -1) for v in values])
 
 
 def table(

@@ -56,7 +56,7 @@ def load_sweep(
     store = Store(root)
     if isinstance(sweep, str):
         ids = list(ids_of(store, sweep))
-        content = files.read_json(store.sweep_file(sweep))
+        content = files.read_mapping(store.sweep_file(sweep))
         name = str(content.get("sweep", sweep))
     else:
         ids, content, name = [store.find(prefix) for prefix in sweep], {}, ""
@@ -67,7 +67,10 @@ def load_sweep(
         raise HarnessError(f"sweep {name!r} has no run in {root} yet: start it with `harness sweep {name}`")
     runs = tuple(load_run(root / id, history=history, group=name or None, cached=cached) for id in there)
     missing = tuple(labels.get(id, id) for id in ids if id not in there)
-    return Sweep(name, runs, missing, str(content.get("question", "")), content.get("compare") or {}, points)
+    compare = content.get("compare")
+    return Sweep(
+        name, runs, missing, str(content.get("question", "")), compare if isinstance(compare, dict) else {}, points
+    )
 
 
 def load_store(root: Path, *, history: History = "harness", cached: Path | None = None) -> list[Run]:
@@ -104,8 +107,9 @@ def load_run(
         raise HarnessError(f"{folder} is no run folder: it has no spec.json; {_neighbours(folder)}") from None
     if not isinstance(spec, dict) or not isinstance(spec.get("config"), dict):
         raise HarnessError(f"{folder / 'spec.json'} is damaged (no config): restore it, or remove the folder")
-    provenance = spec.get("provenance") or {}
-    config = {**spec["config"], "verl": spec.get("verl") or {}, "provenance": provenance}
+    provenance, verl = _mapping(spec, "provenance", folder), _mapping(spec, "verl", folder)
+    _mapping(provenance, "versions", folder)
+    config = {**spec["config"], "verl": verl, "provenance": provenance}
     state, notes = _state(folder)
     bare = Run(
         id=folder.name,
@@ -128,6 +132,13 @@ def load_run(
                 found = replace(found, notes=(*found.notes, f"no {wanted}: read from the other log"))
             return found
     return replace(bare, notes=(*bare.notes, "nothing was logged yet"))
+
+
+def _mapping(spec: Mapping[str, Any], key: str, folder: Path) -> Mapping[str, Any]:
+    found = spec.get(key) or {}
+    if not isinstance(found, dict):
+        raise HarnessError(f"{folder / 'spec.json'} is damaged ({key} is no mapping): restore it, or remove the folder")
+    return found
 
 
 def _with_metrics(bare: Run, cached: Path | None) -> Run | None:

@@ -239,19 +239,16 @@ def load(name: str, extra: Sequence[str] = ()) -> Study:
 
     Raises: HarnessError naming the file and key, and the nearest valid one; for an override of anything else.
     """
-    import yaml
-
+    from harness import strictyaml
     from harness.compose import compose
 
     name = name.removeprefix(f"{FOLDER}/")
     path = folder() / f"{name}.yaml"
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = strictyaml.read(path)
     except FileNotFoundError:
         hint = f"it is a sweep: `harness sweep {name}`" if name in sweep.names() else nearest(name, names())
         raise HarnessError(f"study {name!r}: {path} does not exist; {hint or 'there is none yet'}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise HarnessError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     known = {"question", "overrides", "space", *(f.name for f in dataclasses.fields(Rules))}
     if not isinstance(content, dict):
         raise HarnessError(f"{path.name}: expected a mapping with the keys {', '.join(sorted(known))}")

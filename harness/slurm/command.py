@@ -40,7 +40,7 @@ def run(
             list(command), capture_output=True, text=True, errors="replace", timeout=timeout, check=False,
             env=environment, pass_fds=pass_fds, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         raise Unavailable(
             f"{command[0]} is not on PATH: run on a login node, load its SLURM module, or use cluster=local"
         ) from None

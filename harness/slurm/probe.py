@@ -186,7 +186,7 @@ def _gpus() -> int:
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
         if done.returncode == 0:
             return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
-    except (FileNotFoundError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired):  # also one that we may not run
         pass
     return len([part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()])
 

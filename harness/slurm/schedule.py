@@ -12,7 +12,7 @@ from harness.cluster import Cluster
 from harness.errors import HarnessError
 from harness.plan import Planned, refreshed, todo
 from harness.slurm import backlog, cancel, command, limits, live, partitions, queue, snapshot, submission, submit
-from harness.store import Store
+from harness.store import Store, ids_of
 from harness.sweep import Sweep
 
 
@@ -104,7 +104,9 @@ def left_out(store: Store, sweep: Sweep, entries: Sequence[Planned]) -> list[str
     """Runs that were submitted for the sweep, that nobody asks for now, and that are queued or run."""
     if not sweep.name:
         return []
-    gone = _submitted(store, sweep.name) - {entry.id for entry in entries} - _asked_elsewhere(store, sweep.name)
+    gone = _submitted(store, sweep.name) - {entry.id for entry in entries}
+    if gone:
+        gone -= _asked_elsewhere(store, sweep.name)
     seen = live.overview(store, sorted(gone))
     return [run for run, s in seen.items() if s.state.kind in ("queued", "running")]
 
@@ -112,19 +114,16 @@ def left_out(store: Store, sweep: Sweep, entries: Sequence[Planned]) -> list[str
 def _submitted(store: Store, sweep: str) -> set[str]:
     """Runs that the sweep asked for when it was last applied, or that earlier versions of it have left unpruned."""
     try:
-        content = files.read_json(store.sweep_file(sweep))
-    except FileNotFoundError:
-        return set()  # never applied
-    return {str(point["id"]) for point in content["points"]} | set(content.get("left_out", ()))
+        return {*ids_of(store, sweep), *files.read_mapping(store.sweep_file(sweep)).get("left_out", ())}
+    except HarnessError:
+        return set()  # never applied, or damaged: applying writes it anew
 
 
 def _asked_elsewhere(store: Store, name: str) -> set[str]:
+    """Raises: HarnessError where the record of another sweep is damaged: what it asks for must not be cancelled."""
     mine = store.sweep_file(name)
-    asked: set[str] = set()
-    for path in mine.parent.glob("*.json"):
-        if path != mine:
-            asked |= {str(point["id"]) for point in files.read_json(path).get("points", ())}
-    return asked
+    others = [path for path in mine.parent.glob("*.json") if path != mine]
+    return {run for path in others for run in ids_of(store, path.stem.replace("--", "/"))}
 
 
 def prune(store: Store, runs: Sequence[str], *, agreed: bool) -> list[str]:

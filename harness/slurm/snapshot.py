@@ -146,7 +146,7 @@ def _git(project: Path, *arguments: str) -> Sequence[str] | None:
     """NUL-separated answers of git; None without git or a repository."""
     try:
         done = subprocess.run(["git", *arguments], cwd=project, capture_output=True, timeout=60, check=False)
-    except (FileNotFoundError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired):  # also one that we may not run
         return None
     if done.returncode != 0:
         return None

@@ -5,6 +5,7 @@ Every process of an attempt inherits HARNESS_ATTEMPT, by which `harness.trainer.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -180,9 +181,14 @@ def remember_ray_temp(attempt: Attempt, ray_temp: Path) -> None:
 def forget_ray_temps(attempt: Attempt) -> None:
     """Removes the folders of Ray that attempts of this run have noted; none of them may still be running."""
     for note in attempt.folder.parent.glob(f"*/{RAY_NOTE}"):
-        folder = Path(note.read_text())
+        folder = Path(note.read_text(encoding="utf-8", errors="replace"))
         if folder.name.startswith(PREFIX) and token_file(folder).is_file():
+            # The token, which says that the folder is ours, goes last: who is killed in between has not lost it.
+            shutil.rmtree(ray_folder(folder), ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)
+        elif folder.name.startswith(PREFIX):
+            with contextlib.suppress(OSError):  # there is none, or somebody else's things lie in it
+                folder.rmdir()
         note.unlink(missing_ok=True)
 
 

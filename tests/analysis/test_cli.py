@@ -31,7 +31,17 @@ def test_runs_lists_what_the_filter_keeps(source, capsys):
     assert not any("r1" in line for line in out)
 
 
-@pytest.mark.parametrize("arguments", [["--filter", "seed=9"], ["--source", "locl"], ["--source", "csv:"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--filter", "seed=9"],
+        ["--source", "locl"],
+        ["--source", "csv:"],
+        ["--nope"],
+        ["--source", f"console:{'a' * 5000}"],
+        ["--source", "csv:a\0b"],
+    ],
+)
 def test_a_mistake_is_one_line_and_exit_code_2(source, arguments, capsys):
     assert cli.main(["runs", "--source", source, *arguments]) == 2
     captured = capsys.readouterr()

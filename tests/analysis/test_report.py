@@ -13,7 +13,7 @@ import pytest
 from analysis import cli, report, results
 from analysis import study as studies
 from analysis.bootstrap import Interval
-from analysis.chart import Axis, Bar, Chart, Curve, Panel
+from analysis.chart import Axis, Bar, Chart, Curve, Heat, Panel
 from analysis.health import Health
 from analysis.paired import Difference
 from analysis.report import build, cards, interactive, summary
@@ -362,3 +362,53 @@ def test_mistakes_are_one_line_and_exit_code_2(smoke_root, tmp_path, monkeypatch
     assert captured.count("\n") == 1
     assert said in captured
     assert not (tmp_path / "out").exists()
+
+
+def test_why_nothing_is_said_about_accuracy(smoke, tmp_path):
+    study = studies.of(smoke)
+    tallies = {
+        run.id: replace(known := study.tallies[run.id], problems=tuple((f"{b} {i}", p) for b, p in known.problems))
+        for i, run in enumerate(study.runs)
+    }
+    odd = replace(study, tallies=tallies)
+    found, why = results.attempt(odd)
+    assert found is None
+    words = " ".join(summary.sentences(odd, found, {}, why))
+    assert "Nothing is said about accuracy: add_easy 0: left out, because all runs share no problems of it" in words
+    assert "no evaluation outcomes" not in words
+
+
+def test_no_spread_is_no_design_that_finds_every_difference(smoke):
+    study = studies.of(smoke)
+    right = {run: replace(known, correct=known.n) for run, known in study.tallies.items()}
+    same = replace(study, tallies=right)
+    words = " ".join(summary.sentences(same, results.final(same, resamples=50), {}))
+    assert "80 % power" not in words
+    assert "(+0.0 points, +0.0 to +0.0)" in words
+
+
+def test_configs_of_another_kind_still_give_a_page(smoke, tmp_path):
+    def changed(run, **nodes):
+        return replace(run, config={**run.config, **nodes})
+
+    runs = [
+        changed(smoke[0], baseline="x"), changed(smoke[1], seed={"a": 1}), changed(smoke[2], seed="two"),
+        changed(smoke[3], baseline={"name": "qae", "K": "abc"}), changed(smoke[4], baseline={"name": "qae", "K": [1]}),
+        changed(smoke[5], evaluation={"k": "abc"}), changed(smoke[6], evaluation={"k": 4}),
+        changed(smoke[7], evaluation={"k": [0, "a", -1]}), smoke[8],
+    ]  # fmt: skip
+    page = Page(report.write("odd", runs, tmp_path, figures=False).read_text())
+    assert "QAE" in page.words
+
+
+def test_categories_and_rows_are_text_not_markup():
+    bar = Bar(at="<b>x</b>", value=1.0, name="n", color="#000000", text="<i>t</i>")
+    heat = Heat(values=np.eye(1), columns=("<b>c</b>",), rows=("<b>r</b>",), label="l")
+    panels = (Panel(x=Axis(label="x"), y=Axis(label="y"), marks=(bar,), horizontal=True),
+              Panel(x=Axis(label="x"), y=Axis(label="y"), marks=(heat,)))  # fmt: skip
+    text = json.dumps(interactive.plots(Chart(key="k", title="t", caption="c", panels=panels)))
+    assert "<b>" not in text
+    assert "<i>" not in text
+    assert all(f"&lt;b&gt;{name}" in text for name in "xcr")
+    first = interactive.plots(Chart(key="k", title="t", caption="c", panels=panels))[0]
+    assert first["layout"]["yaxis"]["categoryarray"] == first["data"][0]["y"]

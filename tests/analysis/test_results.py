@@ -99,7 +99,7 @@ def test_no_outcomes_are_named(smoke):
 def test_an_unknown_baseline_is_an_error_that_names_the_nearest(study):
     with pytest.raises(HarnessError, match="'QAE K=0.41': no such arm; did you mean QAE K=0.4"):
         results.final(study, "QAE K=0.41", resamples=50)
-    assert results.attempt(study, "mean") is not None
+    assert results.attempt(study, "mean")[0] is not None
 
 
 def test_a_study_without_a_mean_baseline_is_compared_with_its_first_arm_and_says_so(smoke):
@@ -115,7 +115,9 @@ def test_a_baseline_that_was_not_evaluated_is_named_as_such(smoke):
 
 
 def test_nothing_evaluated_is_no_table(smoke):
-    assert results.attempt(studies.of(unscored(smoke))) is None
+    none, why = results.attempt(studies.of(unscored(smoke)))
+    assert none is None
+    assert "evaluation outcomes" in why
 
 
 def test_logged_scores_have_students_interval_over_seeds(smoke, final):
@@ -310,3 +312,57 @@ def test_a_star_needs_three_seeds(smoke):
     assert cells[3].significant
     assert cells[3].points[0] == pytest.approx(100.0)
     assert tables.change(cells[3]).endswith("*")
+
+
+def with_benchmarks(study, change):
+    """The study with the evaluations of each run put through `change(run number, problems)`, which renames problems."""
+    tallies = {}
+    for number, run in enumerate(study.runs):
+        known = study.tallies[run.id]
+        tallies[run.id] = replace(known, problems=tuple(change(number, problem) for problem in known.problems))
+    return replace(study, tallies=tallies)
+
+
+def test_a_benchmark_that_not_all_runs_share_costs_its_column_alone(study, final):
+    changed = with_benchmarks(study, lambda run, p: ("other", p[1]) if run < 3 and p[0] == "add_hard" else p)
+    found = results.final(changed, resamples=50)
+    assert found.benchmarks == ("add_easy",)
+    arm, base = found.arms[1], found.against
+    assert found.cell(arm, "add_easy", 1).interval.estimate == final.cell(arm, "add_easy", 1).interval.estimate
+    assert base is found.arms[0]
+    assert sum("left out, because all runs share no problems of it" in note for note in found.notes) == 2
+
+
+def test_a_benchmark_of_one_problem_costs_its_column_alone(study, final):
+    first = study.tallies[study.runs[0].id].problems[0]
+    changed = with_benchmarks(study, lambda run, p: ("single", p[1]) if p == first else p)
+    tallies = {}
+    for run, known in changed.tallies.items():
+        order = sorted(range(len(known.problems)), key=known.problems.__getitem__)
+        tallies[run] = replace(
+            known,
+            problems=tuple(known.problems[i] for i in order),
+            n=known.n[:, order],
+            correct=known.correct[:, order],
+        )
+    found = results.final(replace(changed, tallies=tallies), resamples=50)
+    assert found.benchmarks == ("add_easy", "add_hard", ALL)
+    assert any(note.startswith("single: left out, because all runs share 1 problem of it") for note in found.notes)
+    arm = found.arms[0]
+    assert found.cell(arm, "add_hard", 1).interval.estimate == final.cell(arm, "add_hard", 1).interval.estimate
+
+
+def test_no_benchmark_in_common_is_an_error_that_names_them(study):
+    with pytest.raises(HarnessError, match=r"add_easy 0: left out, .*add_hard 8: left out"):
+        results.final(with_benchmarks(study, lambda run, p: (f"{p[0]} {run}", p[1])), resamples=50)
+
+
+def test_labels_cannot_change_the_tables_form(final):
+    odd = "[x] * <b>|\ny_&%"
+    content = tables.table(replace(final, arms=tuple(replace(arm, label=odd) for arm in final.arms)))
+    markdown = tables.as_markdown(content)
+    assert "<b>" not in markdown
+    assert "| [x] * &lt;b&gt;\\| y_&amp;% | 3 |" in markdown
+    assert len(markdown.split("\n\n")[0].splitlines()) == 2 + len(final.arms)
+    row = tables.as_latex(content).splitlines()[6]
+    assert row.startswith(r"{[}x] {*} <b>| y\_\&\% & 3 &")

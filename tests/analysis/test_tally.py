@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -144,3 +145,34 @@ def test_a_tally_with_damage_is_not_kept(smoke, tmp_path):
     (run.folder / "outcomes" / "eval" / "step_000020.parquet").write_bytes(b"PAR1 torn")
     assert tallycache.read(run, tmp_path / "cache").notes
     assert not list((tmp_path / "cache").rglob("*.parquet"))
+
+
+KINDS = {
+    "accuracy": pa.array(["yes"] * 2), "step": pa.array([None, 30], pa.int32()), "problem": pa.array(["a/1", None]),
+    "benchmark": pa.array([1.5, 2.5]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_column_of_another_kind_or_with_gaps_costs_its_evaluation(smoke, tmp_path, name):
+    run = copied(smoke[0], tmp_path)
+    table = rows((30, "a/1", [1, 0]))
+    table = table.set_column(table.column_names.index(name), name, KINDS[name])
+    pq.write_table(table, tmp_path / "outcomes" / "eval" / "step_000030.parquet")
+    found = tally.read(run)
+    assert found.steps == (0, 10, 20, 40)
+    assert len(found.notes) == 1
+    assert f"column {name}: its evaluation is left out" in found.notes[0]
+
+
+def test_bits_that_flipped_anywhere_cost_at_most_their_file(smoke, tmp_path):
+    run = copied(smoke[0], tmp_path)
+    path = tmp_path / "outcomes" / "eval" / "step_000010.parquet"
+    whole, rng = path.read_bytes(), np.random.default_rng(5)
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for place in rng.integers(0, len(whole), 3):
+            damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bytes(damaged))
+        with contextlib.suppress(HarnessError):  # an accuracy that is neither right nor wrong is not counted as wrong
+            assert {0, 20, 30, 40} <= set(tally.read(run).steps)

@@ -164,3 +164,54 @@ def test_a_changed_launch_setting_reaches_a_run_that_is_not_done(lab):
     events = files.read_json_lines(lab.runs / run / "events.jsonl")[0]
     changes = [e for e in events if e["event"] == "spec changed"]
     assert [(e["key"], e["before"], e["after"]) for e in changes] == [("config.cluster.grace_seconds", 5.0, 7.0)]
+
+
+def test_secrets_of_a_grid_and_of_addresses_reach_no_file(lab, monkeypatch):
+    leak = "".join(("no", "where", "7"))  # in pieces: this file may itself be in the diff that a run keeps
+    monkeypatch.setenv("PGPASSWORD", f"{leak}-by-name")
+    lab.sweep(
+        STUDY.replace("- baseline: mean", f"- {{baseline: mean, tracking.tags: [[hf_{3 * leak},{leak}-by-name]]}}")
+    )
+    lab.wish(say=f"cloning https://bob:{leak}@example.org/x.git")
+    assert lab.apply() == 0
+    texts = {path: path.read_bytes() for path in lab.runs.rglob("*") if path.is_file()}
+    assert [path for path, text in texts.items() if leak.encode() in text] == []
+    assert b"tracking.tags=[***,***]" in texts[lab.runs / "_sweeps" / "study.json"]
+
+
+def test_an_attempt_whose_end_was_not_recorded_is_told_from_its_log(lab, capsys, monkeypatch):
+    lab.sweep(STUDY)
+    lab.wish(raises="[Errno 28] No space left on device", fail="mean", until=1)
+    lab.apply()
+    capsys.readouterr()
+    for entry in lab.plan():
+        path = lab.runs / entry.id / "attempts" / "001" / "attempt.json"
+        files.write_json(path, {k: v for k, v in files.read_json(path).items() if k in ("attempt", "started")})
+    from harness.apply import _failures
+
+    lines = _failures(lab.store, [e.id for e in lab.plan()])
+    assert sum("no disk space: RuntimeError: [Errno 28] No space left on device" in line for line in lines) == 3
+
+
+def test_a_supervisor_on_a_full_disk_says_so_in_one_line(lab, capsys, monkeypatch):
+    from harness import freeze, provenance, supervise, sweep
+    from harness.compose import project_folder
+    from harness.plan import plan
+
+    lab.sweep(STUDY)
+    project = project_folder()
+    entries = plan(sweep.load("study"), lab.store, project)
+    freeze.freeze(
+        sweep.load("study"), entries, lab.store, project, provenance.collect(project), "tests.support.fake_trainer"
+    )
+
+    def full(path, value):
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_json", full)
+        assert supervise.main([str(lab.runs / entries[0].id)]) == 2
+    err = capsys.readouterr().err
+    assert "No space left on device; free some space, or set HARNESS_RUNS to a folder with room" in err
+    assert err.count("\n") == 1
+    assert lab.apply() == 0

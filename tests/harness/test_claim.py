@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -109,3 +110,23 @@ def test_the_earlier_attempt_notices(tmp_path, monkeypatch):
         claim.check(tmp_path)
     claim.release(tmp_path)
     assert claim.owner(tmp_path).host == "node7"
+
+
+@pytest.mark.parametrize("field, value", [("time", "x"), ("pid", "1"), ("host", 3), ("started", None)])
+def test_a_claim_with_values_of_other_kinds_is_none(tmp_path, field, value):
+    mine = dataclasses.asdict(claim.here()) | {"host": "elsewhere"}
+    files.write_json(tmp_path / "claim.json", mine)
+    assert claim.owner(tmp_path) is not None
+    files.write_json(tmp_path / "claim.json", mine | {field: value})
+    assert claim.owner(tmp_path) is None
+    claim.check(tmp_path)
+
+
+def test_a_claim_of_another_host_whose_clock_was_ahead_names_the_way_out(tmp_path):
+    ahead = dataclasses.asdict(claim.here()) | {"host": "elsewhere", "time": time.time() + 1e8}
+    files.write_json(tmp_path / "claim.json", ahead)
+    with pytest.raises(claim.Claimed, match=r"on elsewhere: .*gone for good\? remove .*claim\.json"):
+        claim.take(tmp_path)
+    (tmp_path / "claim.json").unlink()
+    assert claim.take(tmp_path) == 0.0
+    claim.release(tmp_path)

@@ -158,3 +158,37 @@ def test_a_run_that_never_fits_this_machine_is_refused_before_anything_is_writte
     assert code == 2
     assert "model.resources.memory_gb=1e+06: this machine has" in err
     assert not lab.runs.exists()
+
+
+def test_an_error_is_one_line_whatever_it_quotes(lab, capsys):
+    lab.sweep('grid: [{model: "a\\nb"}]')
+    code, _, err = run(capsys, "plan", "study")
+    assert code == 2
+    assert "conf/model has no" in err
+    assert err.count("\n") == 1
+
+
+def test_a_file_in_place_of_the_runs_folder(lab, capsys, monkeypatch):
+    lab.sweep(STUDY)
+    lab.runs.write_text("mine")
+    for verb in (["plan", "study"], ["sweep", "study"], ["status"]):
+        code, _, err = run(capsys, *verb)
+        assert code == 2
+        assert f"{lab.runs} is no folder: set HARNESS_RUNS to a folder" in err
+    monkeypatch.setenv("HARNESS_RUNS", str(lab.runs / "below"))
+    code, _, err = run(capsys, "sweep", "study")
+    assert code == 2
+    assert "a part of this path is a file" in err
+    assert lab.runs.read_text() == "mine"
+
+
+def test_what_may_not_be_run_is_not_there(lab, capsys, monkeypatch):
+    def refuse(*arguments, **options):
+        raise PermissionError(errno.EACCES, "Permission denied", "nvidia-smi")
+
+    from harness import machine, provenance
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(subprocess, "run", refuse)
+    assert machine.survey().gpus == ()
+    assert provenance.collect(lab.runs / "nowhere").record["git_sha"] is None

@@ -69,6 +69,13 @@ def test_a_setting_under_verls_name_is_the_same_setting():
         ("seed=one", r"seed='one': expected a whole number"),
         ("foo bar", "write key=value"),
         ("steps=0", r"steps=0: at least 1"),
+        ("seed=4294967296", r"seed=4294967296: 0 to 4294967295"),
+        ("evaluation.k=[]", r"evaluation\.k=\[\]: name at least one k"),
+        ("evaluation.k=[0]", r"evaluation\.k=0: k is 1 or more"),
+        ("evaluation.samples=32768", r"evaluation\.samples=32768: 1 to 32767"),
+        ("recipe.group_size=32768", r"recipe\.group_size=32768: at most 32767"),
+        ("baseline@x=mean", r"groups have one place each: write baseline=\.\.\."),
+        ("baseline.name=qae", r"a name alone changes no estimator: choose it as baseline=\.\.\."),
         ("platform=cuda", r"model\.resources\.gpus=0: platform=cuda needs at least 1 GPU"),
     ],
 )

@@ -69,3 +69,31 @@ def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path):
         assert torn <= round_ + 1
         assert len(rows) > seen
         seen = len(rows)
+
+
+@pytest.mark.parametrize("content", ["[1]", "null", "7", '"x"', "[" * 100_000 + "]" * 100_000])
+def test_a_record_that_is_no_object_is_damaged(tmp_path, content):
+    (tmp_path / "spec.json").write_text(content)
+    with pytest.raises(HarnessError, match=r"spec\.json is damaged .*restore it, or move its folder away"):
+        files.read_mapping(tmp_path / "spec.json")
+
+
+def test_half_a_surrogate_pair_is_written_and_read_back(tmp_path):
+    files.write_json(tmp_path / "a.json", {"ü": "x\udcff"})
+    files.append_json(tmp_path / "b.jsonl", {"ü": "x\udcff"})
+    assert files.read_json(tmp_path / "a.json") == {"ü": "x\udcff"}
+    assert files.read_json_lines(tmp_path / "b.jsonl") == ([{"ü": "x\udcff"}], 0)
+
+
+def test_a_failed_write_names_its_file(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError) as raised:
+        files.write_text(tmp_path / "x.json", "x")
+    assert raised.value.filename == str(tmp_path / "x.json")
+    monkeypatch.setattr("os.write", full)
+    with pytest.raises(OSError) as raised:
+        files.append_json(tmp_path / "x.jsonl", {})
+    assert raised.value.filename == str(tmp_path / "x.jsonl")

@@ -131,3 +131,21 @@ def test_snapshots_and_submissions_that_nobody_needs(lab, runs):
     assert {w.path.name for w in found} == {"bbbb", "2222"}
     gc.remove(lab.store, found)
     assert sorted(p.name for p in (lab.runs / "_snapshots").iterdir()) == ["aaaa", "aaaa.json"]
+
+
+def test_temporary_files_of_killed_writers_go_wherever_they_lie(lab, runs):
+    folder = lab.runs / runs[0]
+    places = [
+        "",
+        "attempts/001/",
+        "outcomes/eval/",
+        "evaluations/step_000010/",
+        "evaluations/step_000010/outcomes/eval/",
+    ]
+    for place in places:
+        for name, age in ((".old.json.x.tmp", 1e6), (".new.json.x.tmp", 0.0)):
+            path = folder / place / name
+            files.write_text(path, "torn")
+            os.utime(path, (time.time() - age, time.time() - age))
+    found = [waste.path for waste in gc.find(lab.store, runs) if waste.kind == "temporary files"]
+    assert sorted(found) == sorted(folder / place / ".old.json.x.tmp" for place in places)

@@ -118,3 +118,69 @@ def test_a_kill_while_a_run_is_frozen_leaves_nothing_in_the_way(lab, left):
     assert lab.store.state(run).kind == "absent"
     assert lab.apply() == 0
     assert lab.store.state(run).kind == "done"
+
+
+@pytest.mark.parametrize("content", ["[1]", "null", '{"step": "x"}', '{"step": 1e999}', '{"metrics": [1]}', "\x00"])
+def test_a_damaged_heartbeat_counts_as_none(lab, content):
+    lab.sweep(STUDY)
+    lab.apply()
+    run = lab.plan()[0].id
+    (lab.runs / run / "heartbeat.json").write_text(content)
+    assert lab.store.heartbeat(run) == {}
+    assert lab.plan()[0].reason == "done, 4 of 4 steps"
+
+
+DAMAGE = [
+    ("done.json", "[1]"), ("done.json", "null"), ("done.json", '{"step": "x"}'), ("done.json", '{"evaluations": 7}'),
+    ("spec.json", '{"id": 1}'), ("spec.json", "[1]"), ("attempts/001/attempt.json", "[1]"),
+    ("attempts/001/attempt.json", "null"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, content", DAMAGE)
+def test_a_file_of_another_shape_is_named_and_kept(lab, name, content):
+    lab.sweep(STUDY)
+    lab.apply()
+    run = lab.plan()[0].id
+    (lab.runs / run / name).write_text(content)
+    with pytest.raises(HarnessError, match=rf"{run}/{name} .*(restore it|move)"):
+        lab.plan()
+    assert (lab.runs / run / name).read_text() == content
+
+
+def test_the_number_of_an_attempt_is_its_folders(lab):
+    lab.sweep(STUDY)
+    lab.apply()
+    run = lab.plan()[0].id
+    (lab.runs / run / "attempts" / "001" / "attempt.json").write_text("{}")
+    assert [record["attempt"] for record in lab.store.attempts(run)] == [1]
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "a folder"])
+def test_a_done_run_whose_last_evaluation_is_lost_is_named(lab, damage):
+    lab.sweep(STUDY)
+    lab.apply()
+    run = lab.plan()[0].id
+    path = lab.runs / run / "outcomes" / "eval" / "step_000004.parquet"
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "a folder":
+        path.mkdir()
+    elif damage != "gone":
+        path.write_bytes(b"" if damage == "empty" else content[:5])
+    with pytest.raises(HarnessError, match=r"step_000004\.parquet is missing or damaged, although the run was done"):
+        lab.plan()
+    assert lab.store.state(run).kind == "done"  # `harness eval` draws it again, `harness status` goes on showing it
+
+
+@pytest.mark.parametrize("content", ["[1]", "null", "{}", '{"points": 7}', '{"points": [{}]}'])
+def test_a_damaged_record_of_a_sweep_is_named(lab, content):
+    from harness.store import ids_of
+
+    lab.sweep(STUDY)
+    lab.apply()
+    (lab.runs / "_sweeps" / "study.json").write_text(content)
+    with pytest.raises(HarnessError, match=r"study\.json is damaged"):
+        ids_of(lab.store, "study")
+    assert lab.apply() == 0
+    assert len(ids_of(lab.store, "study")) == 3

@@ -38,3 +38,18 @@ def test_a_clean_checkout_has_no_diff_and_no_repository_no_sha(tmp_path):
     (tmp_path / "a").write_text("x")
     found = provenance.collect(tmp_path / ".")
     assert (found.record["git_sha"], found.diff) == (None, "")
+
+
+def test_a_secret_file_that_was_renamed_stays_out_whatever_git_is_set_to(tmp_path):
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".env").write_text("KEY=planted\n" * 9)
+    (tmp_path / "a.py").write_text("one\n")
+    git(tmp_path, "add", "-f", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    git(tmp_path, "mv", ".env", "b.env.pem")
+    (tmp_path / "a.py").write_text("two\n")
+    for name, value in (("color.ui", "always"), ("diff.external", "true"), ("diff.renames", "copies")):
+        git(tmp_path, "config", name, value)
+    found = provenance.collect(tmp_path)
+    assert "+two\n" in found.diff
+    assert "planted" not in found.diff

@@ -35,3 +35,43 @@ def test_a_diff_loses_what_somebody_typed_into_a_file():
 def test_files_that_hold_secrets_by_name():
     assert all(map(secret.is_secret_file, (".env", "a/.env.local", ".netrc", "keys/id_rsa", "x.pem")))
     assert not any(map(secret.is_secret_file, ("environment.md", "conf/model/tiny.yaml", "keys.py")))
+
+
+def test_names_without_an_underscore_before_the_word_count_and_plurals_do_not():
+    environment = {
+        "PGPASSWORD": "planted-pg", "MYSQL_PWD": "planted-my", "SMTP_PASS": "planted-smtp", "GITHUB_PAT": "planted-pat",
+        "AWS_ACCESS_KEY_ID": "planted-id", "MAX_TOKENS": "100000", "OLDPWD": "/no/such/folder", "COMPASS": "northnorth",
+    }  # fmt: skip
+    assert set(secret.values(environment)) == {
+        "planted-pg", "planted-my", "planted-smtp", "planted-pat", "planted-id"
+    }  # fmt: skip
+
+
+def test_a_key_of_several_lines_is_masked_line_by_line():
+    values = secret.values({"DEPLOY_KEY": "-----BEGIN KEY-----\nplantedline1\nplantedline2\n-----END KEY-----\n"})
+    assert secret.redact("x plantedline2 y", values) == "x *** y"
+    assert "-----BEGIN KEY-----" not in values
+
+
+def test_credentials_in_an_address_and_known_forms_are_masked_wherever_they_came_from():
+    assert secret.redact("git clone https://bob:planted@host/x.git", ()) == "git clone https://bob:***@host/x.git"
+    assert secret.redact("http://:planted@host http://a/b:c@d", ()) == "http://:***@host http://a/b:c@d"
+    assert secret.redact("https://0123456789abcdefghij0123@host", ()) == "https://***@host"
+    assert secret.redact("ssh://git@host/x and mail a@b.c", ()) == "ssh://git@host/x and mail a@b.c"
+    assert secret.redact_tree({"tags": ["hf_planted0000000000000000", "hf_short"]}, ()) == {"tags": ["***", "hf_short"]}
+    assert secret.redact("id AKIA0123456789ABCDEF, xoxb-0123456789-ab", ()) == "id ***, ***"
+
+
+def test_a_diff_loses_keys_headers_and_quoted_passwords():
+    text = "+-----BEGIN PRIVATE KEY-----\n+MIIplanted\n+-----END PRIVATE KEY-----\n+after\n"
+    text += "+password: 'planted'\n+Authorization: Bearer planted.planted\n+tokenizer_config_v2_path=abc\n"
+    clean = secret.redact_source(text, ())
+    assert "planted" not in clean
+    assert "+after\n" in clean
+    assert "+tokenizer_config_v2_path=abc\n" in clean
+
+
+def test_more_files_that_hold_secrets_by_name():
+    names = (".git-credentials", "credentials.json", "a/.aws/credentials", "conf/secrets.yaml", "kaggle.json", "id_dsa")
+    assert all(map(secret.is_secret_file, names))
+    assert not any(map(secret.is_secret_file, ("harness/secret.py", "credentials.py", "tests/test_secret.py")))

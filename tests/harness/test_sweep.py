@@ -65,3 +65,52 @@ def test_an_unknown_sweep_names_the_nearest():
     assert "smoke" in names()
     with pytest.raises(HarnessError, match="did you mean smoke"):
         load("smok")
+
+
+TWICE = [
+    "seeds: [1]\nseeds: [2]", "grid: [{baseline: qae, baseline.K: 0.2, baseline.K: 0.4}]",
+    "grid: [&a {baseline: mean}]\nseeds: [1]\ngrid: [*a]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TWICE)
+def test_a_key_that_stands_twice_is_an_error(tmp_path, text):
+    with pytest.raises(HarnessError, match=r"the key '[\w.]+' stands twice in one mapping .*line \d"):
+        load(write(tmp_path, text))
+
+
+def test_anchors_and_merged_keys_are_read(tmp_path):
+    text = "grid:\n- &a {baseline: qae, baseline.K: 0.2}\n- *a\n- {<<: *a, baseline.K: 0.4}\n"
+    assert [p.varied[1] for p in load(write(tmp_path, text)).points] == [
+        "baseline.K=0.2", "baseline.K=0.2", "baseline.K=0.4"
+    ]  # fmt: skip
+
+
+SELVES = [
+    "grid: &a\n- *a", "grid: [{words: &w [*w]}]", "grid: [&a {baseline: mean, model: [*a]}]",
+    f"grid: {'[' * 3000}{']' * 3000}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SELVES)
+def test_what_holds_itself_or_is_endlessly_deep_is_an_error(tmp_path, text):
+    with pytest.raises(HarnessError, match=r"study\.yaml: .*(holds itself|nested too deeply)"):
+        load(write(tmp_path, text))
+
+
+def test_a_folder_in_place_of_a_file(tmp_path):
+    (tmp_path / "study.yaml").mkdir()
+    with pytest.raises(HarnessError, match=r"study\.yaml is no file"):
+        load(str(tmp_path / "study.yaml"))
+
+
+@pytest.mark.parametrize("hours", [".nan", ".inf", "-1", "true"])
+def test_a_budget_that_forbids_nothing_is_an_error(tmp_path, hours):
+    with pytest.raises(HarnessError, match="budget_gpu_hours=.*expected a number of hours"):
+        load(write(tmp_path, f"budget_gpu_hours: {hours}"))
+
+
+@pytest.mark.parametrize("node", ["{agaist: mean}", "{against: [mean]}", "{against: mean, over: AIME}"])
+def test_a_comparison_that_nothing_reads_is_an_error(tmp_path, node):
+    with pytest.raises(HarnessError, match="compare"):
+        load(write(tmp_path, f"compare: {node}"))

@@ -288,3 +288,16 @@ def test_without_a_login_the_remedy_is_named(server, tmp_path, monkeypatch):
     assert done.returncode == 2
     assert "error: no W&B key: run `wandb login`" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_rows_of_other_kinds_cost_themselves_alone(server):
+    odd = fill(server, steps=3, name="</script><b>", config={"baseline": "x", "seed": [1]})
+    odd.history += [
+        {"_step": 4, "training/global_step": "Infinity", "loss": 9},
+        {"_step": 6, "training/global_step": 1e300, "loss": 9},
+        {"_step": 7, "training/global_step": 7, "loss": "Infinity", "text": "a", "none": None, "list": [1]},
+    ]
+    (run,) = load(server)
+    assert run.metric("loss").to_dict() == {1: 1.0, 2: 0.5, 3: 1 / 3, 4: 9.0, 7: math.inf}
+    assert set(run.metrics) == {"training/global_step", "loss"}
+    assert any("1 rows have no step and are left out" in note for note in run.notes)

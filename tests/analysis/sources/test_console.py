@@ -139,3 +139,9 @@ def test_lines_that_ray_prefixed_one_by_one(tmp_path):
     pieces = textwrap.wrap(message(12), 60, break_long_words=False, break_on_hyphens=False)
     (run,) = console.load(write(tmp_path, "\n".join(ray + piece for piece in pieces) + f"\n{ray}done\n"))
     expected(run)
+
+
+def test_a_step_beyond_what_a_step_can_be_is_counted_as_damage(tmp_path):
+    (run,) = console.load(write(tmp_path, "step:99999999999999999999999 - a:1\nstep:2 - a:2\n"))
+    assert run.metric("a").to_dict() == {2: 2.0}
+    assert run.notes == ("run.log: 1 entries could not be read (torn or mixed with other output)",)

@@ -81,6 +81,7 @@ def test_exports_of_several_charts_are_put_together(tmp_path):
         ("step,loss\n", "holds no number"),
         ("", "no step column"),
         ("step,loss\nx,1\n", "holds no number"),
+        ("step,loss\ninf,1\n1e300,2\n", "holds no number"),
     ],
 )
 def test_errors_name_the_cause(tmp_path, text, message):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from analysis.run import Run
@@ -63,3 +64,12 @@ def test_mistakes_are_named(tmp_path):
         outcomes.load([run], "train", columns=["rewards"])
     with pytest.raises(HarnessError, match="none of 1 runs has outcomes/eval"):
         outcomes.load([run], "eval")
+
+
+def test_a_description_of_the_table_that_is_damaged_is_not_read(tmp_path):
+    run = make(tmp_path, "a", steps=(1,))
+    path = run.folder / "outcomes" / "train" / "step_000001.parquet"
+    table = pq.read_table(path).replace_schema_metadata({b"pandas": b"{torn"})
+    pq.write_table(table, path)
+    found = outcomes.load([run], "train")
+    assert (len(found.frame), found.damaged) == (3, ())

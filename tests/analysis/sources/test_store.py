@@ -178,3 +178,28 @@ def test_a_metrics_file_that_was_mended_is_read_again(tmp_path):
     assert before.losses.records == 1
     path.write_text("".join([good[0], good[1], *good[2:]]))
     assert jsonlog.read(path, before).columns["loss"].tolist() == [float(step) for step in range(1, 202)]
+
+
+BROKEN = [
+    '{"step": NaN, "metrics": {"loss": 9}}', '{"step": 1e999, "metrics": {"loss": 9}}', '{"step": 1.5, "metrics": {}}',
+    '{"step": 1e300, "metrics": {"loss": 9}}', '{"step": 2, "attempt": Infinity, "metrics": {"loss": 9}}',
+    "[" * 100_000 + "]" * 100_000, '{"step": %s, "metrics": {"loss": 9}}' % 10**400,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_line_whose_step_is_none_is_a_damaged_line(tmp_path, broken):
+    run = store.load_run(make(tmp_path, lines=[line(1, loss=1.0), broken + "\n", line(2, loss=2.0)]))
+    assert run.metric("loss").to_dict() == {1: 1.0, 2: 2.0}
+    assert any("1 of 3 records lost" in note for note in run.notes)
+
+
+def test_an_integer_beyond_the_largest_float_is_infinite(tmp_path):
+    run = store.load_run(make(tmp_path, lines=[line(1, loss=10**400), line(2, loss=-(10**400)), line(3, loss=3)]))
+    assert run.metric("loss").tolist() == [math.inf, -math.inf, 3.0]
+
+
+@pytest.mark.parametrize("spec", [{"provenance": [1]}, {"provenance": {"versions": "x"}}, {"verl": "x"}])
+def test_parts_of_a_spec_of_another_kind_are_damage(tmp_path, spec):
+    with pytest.raises(HarnessError, match=r"spec\.json is damaged \((provenance|versions|verl) is no mapping"):
+        store.load_run(make(tmp_path, spec=spec))

@@ -28,7 +28,9 @@ def run(tmp_path):
     prepared.write(tmp_path / "aime24.parquet", made, {})
     verl = {"trainer": {"validation_data_dir": "rollouts"}, "data": {"val_files": [str(tmp_path / "aime24.parquet")]}}
     folder.mkdir()
-    (folder / "spec.json").write_text(json.dumps({"schema": 1, "id": folder.name, "label": "x", "verl": verl}))
+    (folder / "spec.json").write_text(
+        json.dumps({"schema": 1, "id": folder.name, "label": "x", "config": {"steps": 4}, "verl": verl})
+    )
     (folder / "rollouts").mkdir()
     kept, rows = [], []
     for i, problem in enumerate(made):
@@ -62,10 +64,12 @@ def test_kept_responses_are_judged_again(run):
 def test_what_cannot_be_scored_again(run):
     store = Store(run.parent)
     spec = json.loads((run / "spec.json").read_text())
-    (run / "spec.json").write_text(json.dumps({**spec, "config": {"evaluation": {"builtin": "arithmetic"}}}))
+    (run / "spec.json").write_text(
+        json.dumps({**spec, "config": {**spec["config"], "evaluation": {"builtin": "arithmetic"}}})
+    )
     with pytest.raises(HarnessError, match="the built-in task arithmetic, which has its own scorer"):
         rescore(store, run.name)
-    (run / "spec.json").write_text(json.dumps({**spec, "config": {"evaluation": {"builtin": None}}}))
+    (run / "spec.json").write_text(json.dumps({**spec, "config": {**spec["config"], "evaluation": {"builtin": None}}}))
     with pytest.raises(HarnessError, match=r"no responses of step 8 \(there: 4\)"):
         rescore(store, run.name, [8])
     dump = run / "rollouts" / "4.jsonl"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import stat
 import tempfile
 from pathlib import Path
@@ -111,3 +112,33 @@ def test_folders_of_killed_attempts_are_removed_by_the_next_one(tmp_path):
     assert not folder.exists()
     assert innocent.exists()
     assert not list(tmp_path.rglob(environment.RAY_NOTE))
+
+
+@pytest.mark.parametrize("survived", range(6))
+def test_who_is_killed_while_it_removes_a_folder_has_not_lost_it(tmp_path, monkeypatch, survived):
+    attempt = Attempt(run_dir=tmp_path, run_id="0123456789", number=1)
+    folder = environment.make_ray_temp(attempt)
+    environment.remember_ray_temp(attempt, folder)
+    for name in ("a", "b", "zz"):
+        place = environment.ray_folder(folder) / "session" / name
+        place.mkdir(parents=True)
+        (place / "log").write_text("x")
+    done = []
+
+    def killed(name, original):
+        def call(*arguments, **options):
+            if len(done) == survived:
+                raise KeyboardInterrupt
+            done.append(name)
+            return original(*arguments, **options)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("unlink", "rmdir"):
+            patch.setattr(f"os.{name}", killed(name, getattr(os, name)))
+        with pytest.raises(KeyboardInterrupt):
+            environment.forget_ray_temps(attempt)
+    assert folder.exists()
+    environment.forget_ray_temps(attempt)
+    assert not folder.exists()
