@@ -124,7 +124,7 @@ JobRequeue=1
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 {"" if layout.cgroups else "JobAcctGatherParams=OverMemoryKill"}
-AccountingStorageEnforce={"associations,limits,qos" if layout.strict else "none"}
+{"AccountingStorageEnforce=associations,limits,qos" if layout.strict else ""}
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={layout.ports[1]}
