@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 import wandb
+
 from analysis.run import Run, State
 from analysis.sources import cache, filters, local, rows, server, wire
 from analysis.sources.filters import Filter
