@@ -10,39 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import palette
+from analysis import labels, palette
+from analysis.configs import ABSENT, OF_THE_BASELINE, decides, flat, text, varying
+from analysis.labels import SHORT
 from analysis.run import Run, lookup
 from harness.errors import HarnessError, nearest
 
-SHORT = {
-    "K": "baseline.K",
-    "baseline": "baseline.name",
-    "mask": "baseline.mask",
-    "model": "model.name",
-    "recipe": "recipe.name",
-    "G": "recipe.group_size",
-    "data": "data.name",
-}
-"""Short names for `by`."""
-
-# What never makes another arm: where and under which name a run ran, and its seeds.
-_INCIDENTAL = re.compile(
-    r"^(cluster|tracking|id|label|seed|budget|provenance|words|token_steps|save_every|keep_checkpoints)(\.|$)"
-    r"|^platform$|^verl\.(trainer|harness|ray_kwargs|transfer_queue)(\.|$)"
-    r"|(^|[._])(seed|path|dir|file|files|name_or_path|port|run_id|attempt|project_name|experiment_name)s?$"
-    r"|micro_batch|num_workers|offload|parallel_size|max_token_len|gpu_memory|timeout|checkpoint|profiler"
-    r"|resources"
-)
-_BASELINES = {"mean": "mean (GRPO)", "qae": "QAE", "rloo": "RLOO", "mean_no_std": "mean, no std"}
-_MASKS = {"positive": "POS-MASK", "negative": "NEG-MASK"}
-_ABSENT = "not set"
 BASELINE = "mean"
 """The arm to compare with where nobody names another; where there is none, the first arm."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)")
 Against = str | Mapping[str, Any]
 """Which arm to compare with: a baseline's name, an arm's label or words of it, or config keys with their values."""
-_OF_THE_BASELINE = re.compile(r"^baseline\.|(^|\.)algorithm\.(adv_estimator$|qae\.|norm_adv_by_std_in_grpo$)")
-"""Keys by which two baselines differ within one setting."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,10 +77,10 @@ def group(runs: Iterable[Run], by: str | Sequence[str] | None = None) -> tuple[A
     keys = _varying(selected) if by is None else _keys(selected, [by] if isinstance(by, str) else list(by))
     members: dict[tuple[str, ...], list[Run]] = {}
     for run in selected:
-        setting = tuple(_text(lookup(run.config, key, _ABSENT)) for key in keys)
+        setting = tuple(text(lookup(run.config, key, ABSENT)) for key in keys)
         # A log without a config has at most the seed that its name tells: there the name is the setting.
         members.setdefault(setting if set(run.config) - {"seed"} else (*setting, run.label), []).append(run)
-    found_names = _names([(setting, found[0]) for setting, found in members.items()], keys, by is not None)
+    found_names = labels.names([(setting, found[0]) for setting, found in members.items()], keys, by is not None)
     named = zip(members.items(), found_names, strict=True)
     ranked = sorted(named, key=lambda pair: _order(pair[0][1][0], pair[1][2], pair[0][0]))
     ordered, names = [item for item, _ in ranked], [name for _, name in ranked]
@@ -134,7 +112,7 @@ def meant(arms: Sequence[Arm], name: Against) -> list[Arm]:
         return [
             arm
             for arm in arms
-            if all(_text(lookup(arm.runs[0].config, key, _ABSENT)) == _text(value) for key, value in name.items())
+            if all(text(lookup(arm.runs[0].config, key, ABSENT)) == text(value) for key, value in name.items())
         ]
     exact = [arm for arm in arms if arm.is_baseline(name)]
     if exact:
@@ -152,8 +130,8 @@ def counterpart(arm: Arm, others: Sequence[Arm]) -> Arm:
 
     def differences(other: Arm) -> int:
         theirs = flat(other.runs[0].config)
-        keys = {key for key in mine.keys() | theirs.keys() if decides(key) and not _OF_THE_BASELINE.search(key)}
-        return sum(_text(mine.get(key, _ABSENT)) != _text(theirs.get(key, _ABSENT)) for key in keys)
+        keys = {key for key in mine.keys() | theirs.keys() if decides(key) and not OF_THE_BASELINE.search(key)}
+        return sum(text(mine.get(key, ABSENT)) != text(theirs.get(key, ABSENT)) for key in keys)
 
     return min(others, key=differences)
 
@@ -193,54 +171,6 @@ def one_a_seed(runs: Sequence[Run], rows: NDArray[np.float64]) -> NDArray[np.flo
     return np.array(merged)
 
 
-def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted key -> leaf of a nested config; lists are leaves."""
-    leaves: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            leaves |= flat(value, f"{prefix}{key}.")
-        else:
-            leaves[f"{prefix}{key}"] = value
-    return leaves
-
-
-def varying(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """Every config key on which the runs differ -> its value in each run, as text, seeds and paths included."""
-    leaves = [flat(run.config) for run in runs]
-    keys = sorted({key for config in leaves for key in config})
-    table = {key: [_text(config.get(key, _ABSENT)) for config in leaves] for key in keys}
-    return {key: values for key, values in table.items() if len(set(values)) > 1}
-
-
-def decides(key: str) -> bool:
-    """Whether a config key makes another arm: not a seed, a path, a name of the run, or where it ran."""
-    return not _INCIDENTAL.search(key)
-
-
-def model_name(run: Run) -> str | None:
-    """The model with its size, `tiny (0.3M)`; the size is left out where the name already says it."""
-    name, size = run.get("model.name", None), run.get("model.parameters", None)
-    if name is None:
-        return None
-    if not isinstance(size, (int, float)) or re.search(r"\d[BbMm]\b", str(name)):
-        return str(name)
-    return f"{name} ({size / 1e9:.3g}B)" if size >= 1e9 else f"{name} ({size / 1e6:.2g}M)"
-
-
-def baseline_name(run: Run) -> str | None:
-    """The baseline with K and mask, `QAE K=0.4`."""
-    name = run.get("baseline.name", None)
-    if name is None:
-        return None
-    K, mask = run.K, str(run.get("baseline.mask", None))
-    parts = [_BASELINES.get(str(name), str(name))]
-    if K is not None:
-        parts += [_MASKS[mask]] if mask in _MASKS else []
-        parts += ["linear"] if run.get("baseline.interpolation", None) == "linear" else []
-        parts += [f"K={_text(K)}"]
-    return " ".join(parts)
-
-
 def _varying(runs: Sequence[Run]) -> list[str]:
     return [key for key in varying(runs) if decides(key)]
 
@@ -248,82 +178,10 @@ def _varying(runs: Sequence[Run]) -> list[str]:
 def _keys(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     keys = [SHORT.get(name, name) for name in names]
     for name, key in zip(names, keys, strict=True):
-        if all(lookup(run.config, key, _ABSENT) == _ABSENT for run in runs):
+        if all(lookup(run.config, key, ABSENT) == ABSENT for run in runs):
             known = {leaf for run in runs for leaf in flat(run.config)} | set(SHORT)
             raise HarnessError(f"by={name!r}: none of {len(runs)} runs has this config key; {nearest(name, known)}")
     return keys
-
-
-_SAID = {
-    "baseline.name", "baseline.K", "baseline.mask", "baseline.interpolation",
-    "model.name", "model.parameters", "model.builtin",
-}  # fmt: skip
-_VAGUE = {"enable", "name", "len", "type", "mode"}
-
-
-def _names(
-    arms: Sequence[tuple[tuple[str, ...], Run]], keys: Sequence[str], chosen: bool
-) -> list[tuple[str, str, str]]:
-    """(label, name, setting) of every arm."""
-    if chosen:
-        return [(_by_label(keys, setting, run), "", "") for setting, run in arms]
-    names = [baseline_name(run) or "" for _, run in arms]
-    models = [model_name(run) or "" for _, run in arms]
-    several = len(set(models)) > 1
-    extras = _telling([f"{name} {model}" for name, model in zip(names, models, strict=True)], arms, keys)
-    found = []
-    for (setting, run), name, model, extra in zip(arms, names, models, extras, strict=True):
-        more = [*extra, *setting[len(keys) :]]
-        label = " · ".join(part for part in (name, model, *more) if part) or run.label
-        found.append((label, name, " · ".join([model] * (several and bool(model)) + more)))
-    return found
-
-
-def _telling(names: Sequence[str], arms: Sequence[tuple[tuple[str, ...], Run]], keys: Sequence[str]) -> list[list[str]]:
-    """For every arm the settings that tell it from arms of the same name, as few as possible.
-
-    The harness's own settings come first, because verl's repeat them. One of them, once needed, is said of every arm;
-    verl's are said only of arms that would have one name without them.
-    """
-    said: list[tuple[str, ...]] = [(name,) for name in names]
-    parts: list[list[str]] = [[] for _ in names]
-    left = [i for i, key in enumerate(keys) if key not in _SAID]
-    for own in (True, False):
-        columns = [i for i in left if keys[i].startswith("verl.") is not own]
-        while len(set(said)) < len(said) and columns:
-            best = max(columns, key=lambda i: (len({(*s, arm[0][i]) for s, arm in zip(said, arms, strict=True)}),
-                                               keys[i] == "recipe.name", not _OF_THE_BASELINE.search(keys[i]),
-                                               -len(keys[i])))  # fmt: skip
-            if len({(*s, arm[0][best]) for s, arm in zip(said, arms, strict=True)}) == len(set(said)):
-                break  # none of these tells anything more apart
-            columns.remove(best)
-            alike = [said.count(name) > 1 for name in said]
-            for j, (setting, _) in enumerate(arms):
-                if own or alike[j]:
-                    parts[j].append(f"{_short_key(keys[best])}={setting[best]}")
-                    said[j] = (*said[j], setting[best])
-    return parts
-
-
-def _short_key(key: str) -> str:
-    """`recipe.clip_high` is clip_high, `recipe.name` is recipe, `...overlong_buffer_cfg.enable` keeps its parent."""
-    *parents, last = key.split(".")
-    if last == "name" and parents:
-        return parents[-1]
-    return f"{parents[-1]}.{last}" if last in _VAGUE and parents else last
-
-
-def _by_label(keys: Sequence[str], setting: tuple[str, ...], run: Run) -> str:
-    short = {full: name for name, full in SHORT.items()}
-    parts = []
-    for key, value in zip(keys, setting, strict=False):
-        if key == "baseline.name":
-            parts.append(_BASELINES.get(value, value))
-        elif key == "baseline.K" and value in ("None", _ABSENT):
-            parts.append(baseline_name(run) or "no K")
-        else:
-            parts.append(f"{short.get(key, key.rsplit('.', 1)[-1])}={value}")
-    return " · ".join([*parts, *setting[len(keys) :]])
 
 
 def _identity(run: Run, setting: tuple[str, ...], chosen: bool) -> palette.Identity:
@@ -332,7 +190,7 @@ def _identity(run: Run, setting: tuple[str, ...], chosen: bool) -> palette.Ident
         return (" ".join(setting) or run.label, None, None)
     K = run.K
     mask = run.get("baseline.mask", None)
-    return (str(name), None if K is None else _text(K), None if K is None else str(mask or "both"))
+    return (str(name), None if K is None else text(K), None if K is None else str(mask or "both"))
 
 
 def _order(run: Run, said: str, setting: tuple[str, ...]) -> tuple[Any, ...]:
@@ -353,7 +211,3 @@ def _order(run: Run, said: str, setting: tuple[str, ...]) -> tuple[Any, ...]:
 def _numbered(text: str) -> list[tuple[int, float, str]]:
     """For sorting: group_size=4 before group_size=16."""
     return [(0, float(part), "") if _NUMBER.fullmatch(part) else (1, 0.0, part) for part in _NUMBER.split(text)]
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -13,8 +13,8 @@ import numpy as np
 
 from analysis import tables
 from analysis.aggregate import improvement_interval, interquartile_mean_interval
-from analysis.arms import decides, varying
 from analysis.bootstrap import MIN_SEEDS, Interval
+from analysis.configs import decides, varying
 from analysis.health import Health
 from analysis.report.markup import badge, items, swatch, table, text
 from analysis.results import SEED, Results, runs_by_benchmark
