@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -9,12 +11,16 @@ settings.register_profile("unhurried", deadline=None)  # a busy machine is no fa
 settings.load_profile("unhurried")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests one at a time, those on the real cluster one at a time beside them, the rest wherever there is room.
+CLUSTER = Path(__file__).parent / "slurm"
+TRAINING = {"test_end_to_end", "test_kl_run", "test_runs", "test_combinations", "test_real"}
+"""Modules that run the real trainer."""
 
-    Each slow test fills a machine of two cores by itself; those on the cluster mostly wait.
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests in three queues, the rest wherever there is room: those on the real cluster mostly wait, those with
+    the real trainer fill a machine of two cores by themselves.
     """
     for item in items:
         if item.get_closest_marker("slow"):
-            group = "cluster" if "slurm_cluster" in getattr(item, "fixturenames", ()) else "slow"
+            group = "cluster" if item.path.parent == CLUSTER else "training" if item.path.stem in TRAINING else "slow"
             item.add_marker(pytest.mark.xdist_group(group))
