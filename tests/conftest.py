@@ -16,6 +16,7 @@ TRAINING = {"test_end_to_end", "test_kl_run", "test_runs", "test_combinations", 
 """Modules that run the real trainer."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests in three queues, the rest wherever there is room: those on the real cluster mostly wait, those with
     the real trainer fill a machine of two cores by themselves.
