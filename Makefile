@@ -44,7 +44,7 @@ notebook: $(STAMP)  ## run notebooks/review.ipynb on SWEEP into reports/SWEEP/
 	@$(BIN)/python -m analysis notebook $(SWEEP)
 
 test: $(STAMP)  ## all tests
-	@$(BIN)/python -m pytest -n auto --dist loadgroup
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-fast: $(STAMP)  ## the tests that take no verl, no Ray and no browser, under a minute
 	@$(BIN)/python -m pytest -m 'not slow' -n auto

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault
 settings.load_profile("unhurried")
 
-
-CLUSTER = Path(__file__).parent / "slurm"
 TRAINING = {"test_end_to_end", "test_kl_run", "test_runs", "test_combinations", "test_real"}
-"""Modules that run the real trainer."""
+"""Modules that run the real trainer, which fills a machine of two cores by itself."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests in three queues, the rest wherever there is room: those on the real cluster mostly wait, those with
-    the real trainer fill a machine of two cores by themselves.
+class Queues(LoadScopeScheduling):
+    """One process takes the tests on the real cluster, which mostly wait, one those with the real trainer; of all other
+    files each goes to one process. (xdist's own groups are lost with pytest 9.2, which ignores a changed node id.)
     """
-    for item in items:
-        if item.get_closest_marker("slow"):
-            group = "cluster" if item.path.parent == CLUSTER else "training" if item.path.stem in TRAINING else "slow"
-            item.add_marker(pytest.mark.xdist_group(group))
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = PurePosixPath(nodeid.partition("::")[0])
+        if path.is_relative_to("tests/slurm"):
+            return "cluster"
+        return "training" if path.stem in TRAINING else str(path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Queues | None:
+    return Queues(config, log) if config.getvalue("dist") == "loadfile" else None
