@@ -11,6 +11,8 @@ from harness.search.space import read
 from tests.support import search_world
 from tests.support.search_world import World, finish, peak
 
+pytestmark = pytest.mark.slow  # many trials, models or processes
+
 NONE = {"trials": 1, "seeds": 0, "compare": []}
 MIXED = {
     "recipe.group_size": {"type": "categorical", "choices": [4, 8, 16]},

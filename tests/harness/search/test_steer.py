@@ -20,6 +20,8 @@ from tests.harness.search.test_command import Lab, until
 from tests.support import search_world
 from tests.support.search_world import World, finish, peak
 
+pytestmark = pytest.mark.slow  # many trials, models or processes
+
 FOUR = {"rank": {"K": [0.2, 0.4, 0.6, 0.8]}}
 SMALL = {"budget": {"runs": 14}, "seeds": {"most": 2}, "confirm": {"trials": 2, "seeds": 2, "compare": []}}
 

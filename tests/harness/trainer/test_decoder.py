@@ -7,6 +7,8 @@ from harness.errors import HarnessError
 from harness.trainer.cpu.decoder import Decoder, Request, Style
 from harness.trainer.cpu.sampling import draw, uniforms, warp
 
+pytestmark = pytest.mark.slow  # many trials, models or processes
+
 
 @pytest.fixture(scope="module")
 def model():
