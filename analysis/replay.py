@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from analysis import parquet
-from harness import quantile
+from harness import outcomefiles, quantile
 from harness.errors import HarnessError
 
 Floats = NDArray[np.float64]
@@ -95,7 +95,7 @@ def read(folder: Path) -> Groups:
 
     Raises: HarnessError where there is none, or a file is damaged or lacks a column: a replay of half a run misleads.
     """
-    paths = sorted((folder / "outcomes" / "train").glob("step_*.parquet"))
+    paths = list(outcomefiles.by_step(folder, "train").values())
     if not paths:
         raise HarnessError(f"{folder} has no outcomes/train: only runs that trained with this harness can be replayed")
     tables = []

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis import advice, parquet, replay, replay_text
-from harness import files, quantile
+from harness import files, outcomefiles, quantile
 from harness.store import Store
 
 _ENTROPY = ["entropy", "length"]
@@ -76,7 +76,7 @@ def facts(store: Store, run: str) -> advice.Facts:
 def entropies(folder: Path) -> tuple[replay.Counts, replay.Floats]:
     """(steps, nats a token) from the training outcomes: the token mean of every step that recorded it."""
     steps, values = [], []
-    for path in sorted((folder / "outcomes" / "train").glob("step_*.parquet")):
+    for step, path in outcomefiles.by_step(folder, "train").items():
         try:
             table = parquet.read(path, _ENTROPY)
         except parquet.Damaged:
@@ -84,6 +84,6 @@ def entropies(folder: Path) -> tuple[replay.Counts, replay.Floats]:
         entropy, length = (table[name].to_numpy().astype(np.float64) for name in _ENTROPY)
         known = np.isfinite(entropy) & (length > 0)
         if known.any():
-            steps.append(int(path.stem.removeprefix("step_")))
+            steps.append(step)
             values.append(float(np.average(entropy[known], weights=length[known])))
     return np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64)

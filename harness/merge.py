@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import evaluations, files
+from harness import evaluations, files, outcomefiles
 from harness.errors import HarnessError
 from harness.store import Store
 
@@ -36,18 +36,13 @@ class Result:
     """The same for every block of samples, that is for every evaluation seed."""
 
 
-def outcomes(folder: Path, step: int) -> Path:
-    """Outcome file of an evaluation, in the folder of a run or of an evaluation."""
-    return folder / "outcomes" / "eval" / f"step_{step:06d}.parquet"
-
-
 def into_run(store: Store, name: str) -> list[Result]:
     """Puts what an evaluation has drawn into its run's outcomes. Raises: HarnessError where the two do not mix."""
     import pyarrow.parquet as pq
 
     run, step = evaluations.parts(name)
-    new = pq.read_table(outcomes(store.folder(name), step))
-    path = outcomes(store.folder(run), step)
+    new = pq.read_table(outcomefiles.path(store.folder(name), "eval", step))
+    path = outcomefiles.path(store.folder(run), "eval", step)
     with files.locked(path.parent / ".lock"):
         table = merge(pq.read_table(path), new) if path.is_file() else new
         with files.replacing(path) as temporary:
@@ -62,7 +57,7 @@ def there(store: Store, run: str, step: int, n: int) -> list[Result]:
     import pyarrow.parquet as pq
 
     try:
-        return results(pq.read_table(outcomes(store.folder(run), step)), n)
+        return results(pq.read_table(outcomefiles.path(store.folder(run), "eval", step)), n)
     except (OSError, pa.ArrowInvalid):
         return []
 

@@ -226,15 +226,15 @@ class Store:
         config = spec["config"]
         if "evaluates" in spec:
             step = int(spec["evaluates"]["step"])
-            drawn = step in outcomefiles.steps(self.folder(run) / "outcomes" / "eval")
+            drawn = step in outcomefiles.steps(self.folder(run), "eval")
             return "" if drawn else f"the evaluation of step {step} has no outcomes"
         total, evaluation = int(config["steps"]), config["evaluation"]
-        trained = outcomefiles.steps(self.folder(run) / "outcomes" / "train")
+        trained = outcomefiles.steps(self.folder(run), "train")
         missing = [s for s in range(1, total + 1) if s not in trained]
         if missing:
             return f"training step {missing[0]} of {total} has no outcomes"
         due = evaluation_steps(total, int(evaluation["every"]), bool(evaluation["before_training"]))
-        evaluated = outcomefiles.steps(self.folder(run) / "outcomes" / "eval")
+        evaluated = outcomefiles.steps(self.folder(run), "eval")
         gaps = [s for s in due if s not in evaluated]
         return f"the evaluation of step {gaps[0]} has no outcomes" if gaps else ""
 
@@ -243,7 +243,7 @@ class Store:
         due = files.read_mapping(self.folder(run) / "done.json").get("evaluations")
         if not due:
             return ""
-        last = self.folder(run) / "outcomes" / "eval" / f"step_{max(due):06d}.parquet"
+        last = outcomefiles.path(self.folder(run), "eval", max(due))
         return "" if outcomefiles.is_whole(last) else str(last)
 
     def sweep_file(self, sweep: str) -> Path:

@@ -42,7 +42,7 @@ def read(path: Path) -> Any:
     try:
         loader = _Loader(path.read_text(encoding="utf-8"))
         content = loader.get_single_data()
-        _check_finite(content, ())
+        _check_acyclic(content, ())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise HarnessError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
@@ -54,10 +54,10 @@ def read(path: Path) -> Any:
     return content
 
 
-def _check_finite(value: Any, around: tuple[int, ...]) -> None:
+def _check_acyclic(value: Any, around: tuple[int, ...]) -> None:
     if not isinstance(value, dict | list):
         return
     if id(value) in around:
         raise yaml.YAMLError("an anchor holds itself: write the values out")
     for inner in value.values() if isinstance(value, dict) else value:
-        _check_finite(inner, (*around, id(value)))
+        _check_acyclic(inner, (*around, id(value)))

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from analysis import parquet
 from analysis.run import Run
+from harness import outcomefiles
 from harness.errors import HarnessError, nearest
 
 Kind = Literal["train", "eval", "tokens"]
@@ -40,14 +41,7 @@ def steps(run: Run, kind: Kind) -> tuple[int, ...]:
 
 def files(run: Run, kind: Kind) -> list[tuple[int, Path]]:
     """(step, path) of a run's outcome files, by step."""
-    if run.folder is None:
-        return []
-    found = []
-    for path in (run.folder / "outcomes" / kind).glob("step_*.parquet"):
-        number = path.stem.removeprefix("step_")
-        if number.isdigit():
-            found.append((int(number), path))
-    return sorted(found)
+    return [] if run.folder is None else list(outcomefiles.by_step(run.folder, kind).items())
 
 
 def load(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import files
+from harness import files, outcomefiles
 from harness.data import prepared
 from harness.data.problem import squeezed
 from harness.errors import HarnessError
@@ -76,13 +76,14 @@ def _problems(paths: Iterable[Path]) -> dict[str, str]:
 def _step(store: Store, run: str, folder: Path, step: int, problems: Mapping[str, str]) -> Rescored:
     import pyarrow.parquet as pq
 
-    path = store.folder(run) / "outcomes" / "eval" / f"step_{step:06d}.parquet"
+    path = outcomefiles.path(store.folder(run), "eval", step)
     if not path.is_file():
         raise HarnessError(f"{path} does not exist: step {step} has responses but no outcomes")
-    old = pq.read_table(path)
-    new = judged(old, _lines(folder / f"{step}.jsonl"), problems)
-    with files.replacing(path) as temporary:
-        pq.write_table(new, temporary, compression="zstd")
+    with files.locked(path.parent / ".lock"):  # `harness.merge` writes the file too
+        old = pq.read_table(path)
+        new = judged(old, _lines(folder / f"{step}.jsonl"), problems)
+        with files.replacing(path) as temporary:
+            pq.write_table(new, temporary, compression="zstd")
     pairs = zip(old["accuracy"].to_pylist(), new["accuracy"].to_pylist(), strict=True)
     result = Rescored(step, new.num_rows, sum(before != after for before, after in pairs))
     store.event(run, "scored again", step=step, scorer=SCORER, rows=result.rows, changed=result.changed)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness import cost, files, reference
+from harness import cost, files, outcomefiles, reference
 from harness.compose import Composed, compose
 from harness.errors import HarnessError
 from harness.plan import Planned
@@ -82,7 +82,7 @@ class StoreWorld:
     def _measure(self, run: str, state: RunState) -> Measure:
         """Read again only when something new can be there."""
         folder = self._store.folder(run)
-        evaluations = len(list((folder / "outcomes" / "eval").glob("step_*.parquet")))
+        evaluations = len(outcomefiles.by_step(folder, "eval"))
         key = (state.kind, state.step, evaluations)
         known = self._measures.get(run)
         if known is not None and known[0] == key:

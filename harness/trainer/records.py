@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import numbers
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness import outcomefiles
 from harness.files import append_json, read_json_lines, replacing, write_json, write_text
 
 TABLE_METRICS = (
@@ -51,7 +51,7 @@ class Records:
 
     def outcomes(self, kind: str, step: int) -> Path:
         """Path of the outcome file of a kind (KINDS) at a step."""
-        return self.folder / "outcomes" / kind / f"step_{step:06d}.parquet"
+        return outcomefiles.path(self.folder, kind, step)
 
     def write_outcomes(self, kind: str, step: int, table: pa.Table) -> None:
         """Writes a table atomically; the same table gives the same bytes."""
@@ -76,9 +76,8 @@ class Records:
         if path.exists():
             write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept))
         for kind in KINDS:
-            for file in (self.folder / "outcomes" / kind).glob("step_*.parquet"):
-                found = re.fullmatch(r"step_(\d+)\.parquet", file.name)
-                if found and int(found[1]) > step:
+            for trained, file in outcomefiles.by_step(self.folder, kind).items():
+                if trained > step:
                     file.unlink()
 
     def show(self, lines: Sequence[Mapping[str, Any]], step: int) -> None:
