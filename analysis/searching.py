@@ -10,7 +10,6 @@ import numpy as np
 
 from analysis.bootstrap import Floats, Interval, resample
 from analysis.paired import Difference, difference
-from harness.search import judge
 from harness.search.state import Measure, SeedRun, Trial, View
 from harness.search.study import Study
 
@@ -182,8 +181,3 @@ def importance(study: Study, journal_trials: Sequence[object]) -> dict[str, floa
     memory.add_trials(complete)  # type: ignore[arg-type]
     evaluator = optuna.importance.PedAnovaImportanceEvaluator()
     return dict(optuna.importance.get_param_importances(memory, evaluator=evaluator))
-
-
-def good_values(trial: Trial, study: Study) -> list[float]:
-    """pass@1 of every finished seed."""
-    return judge.good(trial.runs, study.rules)
