@@ -14,7 +14,7 @@ from harness.local import Job, LocalLauncher, Outcome
 from harness.machine import Machine, check, survey
 from harness.plan import Planned, plan, summary
 from harness.signature import run_id, signature
-from harness.slurm import schedule
+from harness.slurm import admission, schedule
 from harness.store import Store
 from harness.supervise import StopRequest, supervise
 from harness.sweep import Sweep, load
@@ -57,7 +57,7 @@ def carry_out(
     told.append(summary(entries))
     print("\n\n".join(told) + "\n", flush=True)
     estimates.check_budget(sweep, entries, store)
-    schedule.check(entries)
+    admission.check(entries)
     left_out = schedule.left_out(store, sweep, entries)
     pruned = schedule.prune(store, left_out, agreed=prune)
     left_out = [] if prune else left_out

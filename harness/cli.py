@@ -31,7 +31,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     from harness.compose import project_folder
     from harness.plan import plan, summary
     from harness.search import study
-    from harness.slurm import schedule
+    from harness.slurm import admission
     from harness.store import Store
     from harness.sweep import load
 
@@ -46,7 +46,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     entries = plan(sweep, store, project)
     shown = report_text.plan(sweep, entries, estimates.points(entries, store))
     print("\n\n".join([shown, *estimates.lines(entries, store), summary(entries)]), flush=True)
-    schedule.check(entries)
+    admission.check(entries)
     return 0
 
 

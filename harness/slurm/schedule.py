@@ -8,10 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness import files, freeze, provenance
-from harness.cluster import Cluster
 from harness.errors import HarnessError
 from harness.plan import Planned, refreshed, todo
-from harness.slurm import backlog, cancel, command, limits, live, partitions, queue, snapshot, submission, submit
+from harness.slurm import admission, backlog, cancel, command, live, queue, snapshot, submission, submit
 from harness.store import Store, ids_of
 from harness.sweep import Sweep
 
@@ -44,7 +43,7 @@ def schedule(
     Raises: as harness.slurm.submit does; HarnessError where the store cannot be written, or a job would never start.
     """
     freeze.check_writable(store.root)
-    check(entries)
+    admission.check(entries)
     with submission.gate(store.root) as lock:
         submit.recover(store)
         if anyway and not (asked := queue.ask([getpass.getuser()])).answered:
@@ -66,38 +65,6 @@ def _again(entry: Planned, anyway: Collection[str], kept_back: Collection[str]) 
     unknown = entry.id in anyway and entry.state.kind == "unknown"
     waits = entry.id in kept_back and entry.action == "keep" and entry.state.kind == "queued"
     return replace(entry, action="retry") if unknown or waits else entry
-
-
-def check(entries: Sequence[Planned]) -> None:
-    """Refuses what would wait in the queue for ever; what SLURM refuses by itself is left to it.
-
-    Raises: HarnessError with the first reason.
-    """
-    clusters = {}
-    for entry in todo(entries):
-        settings = entry.composed.settings
-        if settings.cluster.launcher == "slurm":
-            nodes, cluster = settings.model.resources.nodes, settings.cluster
-            clusters[nodes, cluster.partition, cluster.qos, cluster.time_limit] = (cluster, nodes)
-    if not clusters:
-        return
-    try:
-        known = partitions.ask()
-    except (command.Unavailable, command.Refused):
-        return  # sbatch will say so
-    for cluster, nodes in clusters.values():
-        if why := partitions.refusal(known, cluster, nodes) or _too_long(cluster):
-            raise HarnessError(f"no job would ever start: {why}")
-
-
-def _too_long(cluster: Cluster) -> str:
-    if not cluster.qos:
-        return ""
-    try:
-        known = limits.longest()
-    except (command.Unavailable, command.Refused):
-        return ""  # sbatch knows whether it exists
-    return limits.too_long(known[cluster.qos], cluster) if cluster.qos in known else ""
 
 
 def left_out(store: Store, sweep: Sweep, entries: Sequence[Planned]) -> list[str]:

@@ -137,7 +137,7 @@ def test_fast_verbs_import_nothing_heavy(lab, verb):
         "import sys; from pathlib import Path; from harness import sweep, cli\n"
         f"sweep.folder = lambda: Path({str(lab.file().parent)!r})\n"
         f"cli.main([{verb!r}] + ['study'] * ({verb!r} == 'plan'))\n"
-        "print(sorted({'torch', 'verl', 'ray', 'wandb', 'pandas', 'numpy', 'transformers'} & set(sys.modules)))"
+        "print(sorted({'torch', 'verl', 'ray', 'wandb', 'pandas', 'numpy', 'transformers', 'submitit'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
