@@ -6,6 +6,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.plan import summary
+from tests.harness.conftest import Lab
 
 STUDY = """
 overrides: [cluster.fork_server=false, steps=4, save_every=2, evaluation.every=2, recipe.group_size=16]
@@ -39,12 +40,28 @@ def test_linear_interpolation_tells_every_K_apart(lab):
     assert [e.action for e in lab.plan()] == ["add"] * 4
 
 
-def test_done_points_are_kept_and_an_edited_grid_adds_what_is_new(lab):
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A store in which the study is done, made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = Lab(tmp_path_factory.mktemp("done"), patch)
+        made.sweep(STUDY)
+        assert made.apply() == 0
+    return made.runs
+
+
+@pytest.fixture
+def done_lab(lab, done):
+    """A store of the test's own in which the study is done."""
     lab.sweep(STUDY)
-    assert lab.apply() == 0
-    assert [e.action for e in lab.plan()] == ["keep", "keep", "same", "keep"]
-    lab.sweep(STUDY.replace("0.8", "0.8, 0.2"))
-    assert [e.action for e in lab.plan()] == ["keep", "keep", "same", "keep", "add"]
+    shutil.copytree(done, lab.runs)
+    return lab
+
+
+def test_done_points_are_kept_and_an_edited_grid_adds_what_is_new(done_lab):
+    assert [e.action for e in done_lab.plan()] == ["keep", "keep", "same", "keep"]
+    done_lab.sweep(STUDY.replace("0.8", "0.8, 0.2"))
+    assert [e.action for e in done_lab.plan()] == ["keep", "keep", "same", "keep", "add"]
 
 
 def test_a_failed_run_is_retried_with_its_reason(lab):
@@ -90,22 +107,20 @@ def test_a_point_that_does_not_compose_is_named(lab):
         lab.plan()
 
 
-def test_a_damaged_run_folder_is_named_and_nothing_is_lost(lab):
-    lab.sweep(STUDY)
-    lab.apply()
-    run = lab.plan()[0].id
-    spec = lab.runs / run / "spec.json"
+def test_a_damaged_run_folder_is_named_and_nothing_is_lost(done_lab):
+    run = done_lab.plan()[0].id
+    spec = done_lab.runs / run / "spec.json"
     good = spec.read_text()
     spec.write_text(good[:100])
     with pytest.raises(HarnessError, match=rf"{run}/spec\.json is damaged"):
-        lab.plan()
+        done_lab.plan()
     spec.unlink()
     with pytest.raises(HarnessError, match=r"spec\.json is missing: restore it, or move .* away"):
-        lab.plan()
+        done_lab.plan()
     spec.write_text(good)
-    assert lab.plan()[0].action == "keep"
-    shutil.rmtree(lab.runs / run)
-    assert lab.plan()[0].action == "add"
+    assert done_lab.plan()[0].action == "keep"
+    shutil.rmtree(done_lab.runs / run)
+    assert done_lab.plan()[0].action == "add"
 
 
 @pytest.mark.parametrize("left", [(), ("uncommitted.diff",), (".spec.json.abc.tmp", "events.jsonl"), (".lock",)])
@@ -121,13 +136,11 @@ def test_a_kill_while_a_run_is_frozen_leaves_nothing_in_the_way(lab, left):
 
 
 @pytest.mark.parametrize("content", ["[1]", "null", '{"step": "x"}', '{"step": 1e999}', '{"metrics": [1]}', "\x00"])
-def test_a_damaged_heartbeat_counts_as_none(lab, content):
-    lab.sweep(STUDY)
-    lab.apply()
-    run = lab.plan()[0].id
-    (lab.runs / run / "heartbeat.json").write_text(content)
-    assert lab.store.heartbeat(run) == {}
-    assert lab.plan()[0].reason == "done, 4 of 4 steps"
+def test_a_damaged_heartbeat_counts_as_none(done_lab, content):
+    run = done_lab.plan()[0].id
+    (done_lab.runs / run / "heartbeat.json").write_text(content)
+    assert done_lab.store.heartbeat(run) == {}
+    assert done_lab.plan()[0].reason == "done, 4 of 4 steps"
 
 
 DAMAGE = [
@@ -138,30 +151,24 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize("name, content", DAMAGE)
-def test_a_file_of_another_shape_is_named_and_kept(lab, name, content):
-    lab.sweep(STUDY)
-    lab.apply()
-    run = lab.plan()[0].id
-    (lab.runs / run / name).write_text(content)
+def test_a_file_of_another_shape_is_named_and_kept(done_lab, name, content):
+    run = done_lab.plan()[0].id
+    (done_lab.runs / run / name).write_text(content)
     with pytest.raises(HarnessError, match=rf"{run}/{name} .*(restore it|move)"):
-        lab.plan()
-    assert (lab.runs / run / name).read_text() == content
+        done_lab.plan()
+    assert (done_lab.runs / run / name).read_text() == content
 
 
-def test_the_number_of_an_attempt_is_its_folders(lab):
-    lab.sweep(STUDY)
-    lab.apply()
-    run = lab.plan()[0].id
-    (lab.runs / run / "attempts" / "001" / "attempt.json").write_text("{}")
-    assert [record["attempt"] for record in lab.store.attempts(run)] == [1]
+def test_the_number_of_an_attempt_is_its_folders(done_lab):
+    run = done_lab.plan()[0].id
+    (done_lab.runs / run / "attempts" / "001" / "attempt.json").write_text("{}")
+    assert [record["attempt"] for record in done_lab.store.attempts(run)] == [1]
 
 
 @pytest.mark.parametrize("damage", ["gone", "empty", "cut", "a folder"])
-def test_a_done_run_whose_last_evaluation_is_lost_is_named(lab, damage):
-    lab.sweep(STUDY)
-    lab.apply()
-    run = lab.plan()[0].id
-    path = lab.runs / run / "outcomes" / "eval" / "step_000004.parquet"
+def test_a_done_run_whose_last_evaluation_is_lost_is_named(done_lab, damage):
+    run = done_lab.plan()[0].id
+    path = done_lab.runs / run / "outcomes" / "eval" / "step_000004.parquet"
     content = path.read_bytes()
     path.unlink()
     if damage == "a folder":
@@ -169,18 +176,18 @@ def test_a_done_run_whose_last_evaluation_is_lost_is_named(lab, damage):
     elif damage != "gone":
         path.write_bytes(b"" if damage == "empty" else content[:5])
     with pytest.raises(HarnessError, match=r"step_000004\.parquet is missing or damaged, although the run was done"):
-        lab.plan()
-    assert lab.store.state(run).kind == "done"  # `harness eval` draws it again, `harness status` goes on showing it
+        done_lab.plan()
+    assert (
+        done_lab.store.state(run).kind == "done"
+    )  # `harness eval` draws it again, `harness status` goes on showing it
 
 
 @pytest.mark.parametrize("content", ["[1]", "null", "{}", '{"points": 7}', '{"points": [{}]}'])
-def test_a_damaged_record_of_a_sweep_is_named(lab, content):
+def test_a_damaged_record_of_a_sweep_is_named(done_lab, content):
     from harness.store import ids_of
 
-    lab.sweep(STUDY)
-    lab.apply()
-    (lab.runs / "_sweeps" / "study.json").write_text(content)
+    (done_lab.runs / "_sweeps" / "study.json").write_text(content)
     with pytest.raises(HarnessError, match=r"study\.json is damaged"):
-        ids_of(lab.store, "study")
-    assert lab.apply() == 0
-    assert len(ids_of(lab.store, "study")) == 3
+        ids_of(done_lab.store, "study")
+    assert done_lab.apply() == 0
+    assert len(ids_of(done_lab.store, "study")) == 3
