@@ -60,6 +60,7 @@ def test_a_damaged_claim_is_none(tmp_path):
     claim.take(tmp_path)
 
 
+@pytest.mark.slow
 def test_of_many_that_try_at_once_one_wins(tmp_path):
     code = (
         "import sys, time; from pathlib import Path; from harness import claim\n"

@@ -56,6 +56,7 @@ def test_plan_prints_every_point_with_its_reason(lab, capsys):
     assert out.endswith("2 to add\n")
 
 
+@pytest.mark.slow
 def test_why_tells_science_from_the_rest(lab, capsys):
     lab.sweep(STUDY)
     lab.apply()
@@ -69,6 +70,7 @@ def test_why_tells_science_from_the_rest(lab, capsys):
     assert "the same experiment" in out
 
 
+@pytest.mark.slow
 def test_status_shows_every_run_and_why_one_failed(lab, capsys):
     lab.sweep(STUDY)
     lab.wish(fail="mean")
@@ -84,6 +86,7 @@ def test_status_shows_every_run_and_why_one_failed(lab, capsys):
     assert run(capsys, "status")[1].count("4/4") == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_run_folder(lab, capsys):
     lab.sweep(STUDY)
     lab.apply()
@@ -114,6 +117,7 @@ def test_no_space_and_no_permission_are_named_with_a_remedy(lab, capsys, monkeyp
         assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_in_the_middle_of_freezing(lab, capsys, monkeypatch):
     from harness import store
 

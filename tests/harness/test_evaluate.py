@@ -162,6 +162,7 @@ def test_retention_keeps_what_an_evaluation_needs(tmp_path):
     assert checkpoints.steps(run / "checkpoints") == [6]
 
 
+@pytest.mark.slow
 def test_here_it_runs_under_supervision_and_what_is_there_is_not_drawn_again(tmp_path):
     run, _ = a_run(tmp_path)
     store = Store(tmp_path)

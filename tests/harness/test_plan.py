@@ -64,6 +64,7 @@ def test_done_points_are_kept_and_an_edited_grid_adds_what_is_new(done_lab):
     assert [e.action for e in done_lab.plan()] == ["keep", "keep", "same", "keep", "add"]
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_retried_with_its_reason(lab):
     lab.sweep(STUDY)
     lab.wish(fail="K=0.8")
@@ -123,6 +124,7 @@ def test_a_damaged_run_folder_is_named_and_nothing_is_lost(done_lab):
     assert done_lab.plan()[0].action == "add"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [(), ("uncommitted.diff",), (".spec.json.abc.tmp", "events.jsonl"), (".lock",)])
 def test_a_kill_while_a_run_is_frozen_leaves_nothing_in_the_way(lab, left):
     lab.sweep("overrides: [steps=4, save_every=2, evaluation.every=2]\n")

@@ -100,6 +100,7 @@ def test_no_text_makes_the_reading_of_it_slow(response, right):
     assert time.process_time() - began < 3
 
 
+@pytest.mark.slow
 def test_a_process_says_when_it_is_ready_and_a_hang_gets_no_more_than_its_limit(monkeypatch):
     limits = []
     read = judge._read_line
@@ -113,6 +114,7 @@ def test_a_process_says_when_it_is_ready_and_a_hang_gets_no_more_than_its_limit(
     assert limits == [judge.START_SECONDS, 0.5] * 2
 
 
+@pytest.mark.slow
 def test_what_never_ends_is_wrong_in_bounded_time_from_any_thread():
     impatient = Judge(processes=1, seconds=1.0)
     try:

@@ -81,6 +81,7 @@ def test_others_may_read_a_shared_cache(tmp_path, quick):
     assert all(file.stat().st_mode & 0o044 == 0o044 for file in model.iterdir())
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_make_it_once(tmp_path):
     """The first holds the lock in its maker until the second has had time to ask."""
     code = (

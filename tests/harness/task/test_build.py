@@ -52,6 +52,7 @@ def test_a_response_survives_the_tokenizer():
     assert tokenizer.decode(ids, skip_special_tokens=True) == "15;65"
 
 
+@pytest.mark.slow
 def test_the_warm_start_is_repeatable_and_leaves_the_callers_state_alone(monkeypatch):
     monkeypatch.setitem(identity.WARM_START, "tiny", {**identity.WARM_START["tiny"], "steps": 3})
     tokenizer, threads, state = build.tokenizer(), torch.get_num_threads(), torch.get_rng_state()
