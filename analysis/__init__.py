@@ -11,7 +11,7 @@ __all__ = ["Run", "tidy"]
 
 
 def __getattr__(name: str) -> Any:
-    # Late, so that `harness status` can use analysis.health without the 0.4 s that pandas takes.
+    # Late, so that `harness status` can use analysis.statistics.entropy without the 0.4 s that pandas takes.
     if name in __all__:
         from analysis import run
 

@@ -9,25 +9,28 @@ import sys
 import tempfile
 from pathlib import Path
 
+from analysis import listing
 from analysis.report.command import default_folder
 from harness.errors import HarnessError
 from harness.files import write_text
 
+HELP = "run notebooks/review.ipynb on a sweep into reports/"
 _MERMAID = re.compile(r'<script type="module">(?:(?!</script>).)*?mermaid.*?</script>', re.DOTALL)
 TIMEOUT = 600
 """Seconds that one cell may take."""
 
 
-def add(verb: argparse.ArgumentParser) -> None:
-    """The options of `notebook` beside those of the source."""
-    verb.add_argument("sweep", metavar="SWEEP", help="the sweep to review")
-    verb.add_argument("--against", metavar="ARM", help="the arm to compare with (default: the sweep's, or mean)")
-    verb.add_argument("--out", metavar="FOLDER", help="where to write (default: reports/SWEEP)")
-    verb.set_defaults(act=act)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A sweep and a source."""
+    listing.add_source(parser)
+    parser.add_argument("sweep", metavar="SWEEP", help="the sweep to review")
+    parser.add_argument("--against", metavar="ARM", help="the arm to compare with (default: the sweep's, or mean)")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: reports/SWEEP)")
 
 
-def act(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Executes the notebook and prints the paths of the two files."""
+    listing.configure_logging(options)
     folder = Path(options.out) if options.out else default_folder(options.sweep)
     for path in execute(options.sweep, folder, source=options.source, where=options.filter, against=options.against):
         sys.stdout.write(f"{path}\n")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from analysis import arms
-from analysis.arms import Against
+from analysis.comparison import arms
+from analysis.comparison.arms import Against
 from analysis.run import Run
 from harness.errors import HarnessError
 

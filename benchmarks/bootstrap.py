@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from analysis.bootstrap import resample
+from analysis.statistics.bootstrap import resample
 
 ARMS, SEEDS, PROBLEMS, RESAMPLES, BUDGET = 8, 10, 30, 10_000, 2.0
 

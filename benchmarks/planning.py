@@ -7,6 +7,7 @@ one run with verl's defaults. Processor time, because a shared machine's clock s
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import resource
@@ -16,11 +17,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import files, freeze, provenance
-from harness.compose import project_folder
-from harness.plan import plan
-from harness.store import Store
-from harness.sweep import load
+from harness import files
+from harness.config.compose import project_folder
+from harness.config.grid import load
+from harness.planning import freeze, provenance
+from harness.planning.plan import plan
+from harness.slurm import live
+from harness.store.runs import Store
 
 TARGETS = {"plan": 5.0, "status": 1.0, "status again": 1.0}
 LEVELS = [round(0.05 + 0.9 * i / 15, 3) for i in range(16)]
@@ -75,7 +78,7 @@ def main() -> None:
         times = {"plan": seconds("plan", str(path))}
         store, project = Store(Path(name) / "runs"), project_folder()
         sweep = load(str(path))
-        entries = plan(sweep, store, project)
+        entries = plan(sweep, store, project, functools.partial(live.states, store))
         start = time.process_time()
         freeze.freeze(sweep, entries, store, project, provenance.collect(project))
         frozen = time.process_time() - start

@@ -22,11 +22,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import freeze, provenance
-from harness.compose import compose, project_folder
+from harness.config.compose import compose, project_folder
 from harness.files import read_json
-from harness.signature import run_id, signature
-from harness.store import Store
+from harness.planning import freeze, provenance
+from harness.planning.signature import run_id, signature
+from harness.store.runs import Store
 from harness.trainer import environment
 from harness.trainer.cpu.forkserver import ForkServer
 
@@ -109,7 +109,7 @@ def sweep(folders: Sequence[Path], spec: Mapping[str, Any], *, fork_server: bool
 
 def _supervised(folders: Sequence[Path], variables: Mapping[str, str]) -> None:
     for folder in folders:
-        timed(_label(folder), ["harness.supervise", str(folder)], folder / "log", variables)
+        timed(_label(folder), ["harness.running.supervise", str(folder)], folder / "log", variables)
 
 
 def _label(folder: Path) -> str:

@@ -7,6 +7,7 @@ frozen spec, its links and events are written for every run and reach the disk.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -15,11 +16,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.compose import project_folder
-from harness.plan import plan
-from harness.slurm import cancel, live, schedule
-from harness.store import Store
-from harness.sweep import Sweep, load
+from harness.config.compose import project_folder
+from harness.config.grid import Sweep, load
+from harness.planning.plan import plan
+from harness.running import cancel
+from harness.slurm import live, schedule
+from harness.store.runs import Store
 
 SINGLE = 20
 """So many are submitted one by one: enough for a mean."""
@@ -49,13 +51,15 @@ def main() -> None:
         store, project = Store(Path(name) / "runs"), project_folder()
         sweep = study(Path(name), runs)
         start = time.perf_counter()
-        entries = plan(sweep, store, project)
+        entries = plan(sweep, store, project, functools.partial(live.states, store))
         planned = time.perf_counter() - start
         start = time.perf_counter()
         report = schedule.schedule(sweep, entries, store, project)
         taken = time.perf_counter() - start
         again = time.perf_counter()
-        nothing = schedule.schedule(sweep, plan(sweep, store, project), store, project)
+        nothing = schedule.schedule(
+            sweep, plan(sweep, store, project, functools.partial(live.states, store)), store, project
+        )
         again = time.perf_counter() - again
         seen = live.look(store, list(report.jobs))
         cancel.scancel(live.jobs_of(seen).values())

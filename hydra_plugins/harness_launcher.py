@@ -1,6 +1,6 @@
 """Hydra's way in: `hydra/launcher=harness` hands a multirun to the harness's own plan, store and submission.
 
-Hydra finds this module by its place in the namespace `hydra_plugins`; the work is done in harness.multirun.
+Hydra finds this module by its place in the namespace `hydra_plugins`; the work is done in harness.commands.multirun.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class HarnessLauncher(Launcher):
         """Nothing of Hydra's is needed: runs are composed by the harness, once, before they are submitted."""
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """One JobReturn a job, always COMPLETED: its value tells run, state and reason (harness.multirun.Result)."""
-        from harness import multirun
+        """One JobReturn a job, always COMPLETED: its value is a harness.commands.multirun.Result."""
+        from harness.commands import multirun
 
         return multirun.launch(job_overrides, wait=self._wait, sweep=self._sweep)

@@ -1,12 +1,16 @@
-"""How `make test` divides the tests among processes, and what holds for every property test."""
+"""How `make test` divides the tests among processes, and what tests of every room share."""
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.support.fake_slurm import FakeSlurm
+from tests.support.lab import Lab
 
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault
 settings.load_profile("unhurried")
@@ -22,7 +26,7 @@ class Queues(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         path = PurePosixPath(nodeid.partition("::")[0])
-        if path.is_relative_to("tests/slurm"):
+        if path.is_relative_to("tests/cluster"):
             return "cluster"
         return "training" if path.stem in TRAINING else str(path)
 
@@ -30,3 +34,18 @@ class Queues(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Queues | None:
     return Queues(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """A store and sweeps of its own; the trainer is a stand-in."""
+    return Lab(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def slurm(lab, tmp_path, monkeypatch):
+    """The stand-in SLURM, with the lab around it."""
+    monkeypatch.delenv("HARNESS_CLUSTER")
+    fake = FakeSlurm(tmp_path / "slurm", monkeypatch)
+    fake.install(os.environ["PATH"])
+    return fake

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from harness import files
-from harness.compose import project_folder
+from harness.config.compose import project_folder
 
 pytestmark = pytest.mark.slow
 

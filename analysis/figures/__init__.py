@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis import study as studies
-from analysis.arms import Against
-from analysis.chart import Chart
+from analysis.comparison import ablation as studies
+from analysis.comparison.ablation import Study
+from analysis.comparison.arms import Against
+from analysis.comparison.results import final
 from analysis.figures import bars, curves, language, weights
-from analysis.results import final
+from analysis.figures.chart import Chart
 from analysis.run import Run
-from analysis.study import Study
 from harness.errors import HarnessError
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import stdtrit
 
-from analysis import tally
-from analysis.arms import Arm
-from analysis.bootstrap import MIN_SEEDS, Interval
-from analysis.chart import Axis, Bar, Chart, Heat, Panel, Rule
-from analysis.results import Results
-from analysis.study import Study
-from analysis.tally import ALL
+from analysis.comparison.ablation import Study
+from analysis.comparison.arms import Arm
+from analysis.comparison.results import Results
+from analysis.figures.chart import Axis, Bar, Chart, Heat, Panel, Rule
+from analysis.sources import tally
+from analysis.sources.tally import ALL
+from analysis.statistics.bootstrap import MIN_SEEDS, Interval
 from harness.errors import HarnessError
 
 _LONG = 44

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from analysis.chart import Axis, Chart, Curve, Layer, Panel, Rule
+from analysis.comparison.ablation import Study
+from analysis.comparison.palette import NEGATIVE, POSITIVE, ZERO
+from analysis.figures.chart import Axis, Chart, Curve, Layer, Panel, Rule
 from analysis.figures.lines import BAND_NOTE, MOST_PANELS, STEP, absent, left_out, marks, over_steps
-from analysis.palette import NEGATIVE, POSITIVE, ZERO
-from analysis.study import Study
-from analysis.tally import ALL
+from analysis.sources.tally import ALL
 from harness.errors import HarnessError
 
 ENTROPY = "entropy (nats per token)"

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.chart import Axis, Bar, Chart, Curve, Dots, Heat, Layer, Panel, Rule, title_lines
-from analysis.palette import GRID, INK, MUTED
+from analysis.comparison.palette import GRID, INK, MUTED
+from analysis.figures.chart import Axis, Bar, Chart, Curve, Dots, Heat, Layer, Panel, Rule, title_lines
 from harness.errors import HarnessError, nearest
 from harness.files import replacing
 

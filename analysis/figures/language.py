@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis import parquet
-from analysis.arms import Arm
-from analysis.chart import Axis, Bar, Chart, Panel
+from analysis.comparison.ablation import Study
+from analysis.comparison.arms import Arm
+from analysis.figures.chart import Axis, Bar, Chart, Panel
 from analysis.figures.curves import pass_panel
 from analysis.figures.lines import BAND_NOTE, absent, left_out, over_steps
-from analysis.sources import outcomes
-from analysis.study import Study
-from analysis.tally import ALL
+from analysis.sources import outcomes, parquet
+from analysis.sources.tally import ALL
 from harness.errors import HarnessError
 
 WORDS = "response/words_mean"

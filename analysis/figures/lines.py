@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.arms import Arm
-from analysis.chart import Axis, Curve, Panel, Rule
-from analysis.curves import Curves
-from analysis.study import Study
+from analysis.comparison.ablation import Study
+from analysis.comparison.arms import Arm
+from analysis.comparison.curves import Curves
+from analysis.figures.chart import Axis, Curve, Panel, Rule
 
 MOST_PANELS = 12
 """Arms that a figure with a panel an arm shows."""

@@ -8,12 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from analysis import parquet
-from analysis.arms import Arm
-from analysis.chart import Axis, Chart, Curve, Panel, Rule
+from analysis.comparison.ablation import Study
+from analysis.comparison.arms import Arm
+from analysis.figures.chart import Axis, Chart, Curve, Panel, Rule
 from analysis.run import Run
-from analysis.sources import outcomes
-from analysis.study import Study
+from analysis.sources import outcomes, parquet
 from harness import quantile
 from harness.errors import HarnessError
 

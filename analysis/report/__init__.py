@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from analysis.arms import Against
+from analysis.comparison.arms import Against
 from analysis.run import Run
 
 

@@ -9,18 +9,17 @@ from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
-from analysis import study as studies
-from analysis import tables
-from analysis.arms import Against
-from analysis.chart import Chart, digest
+from analysis.comparison import ablation as studies
+from analysis.comparison.ablation import Study
+from analysis.comparison.arms import Against
+from analysis.comparison.results import Results, attempt
 from analysis.figures import bars, curves, language, weights
-from analysis.report import cards, sections, summary
+from analysis.figures.chart import Chart, digest
+from analysis.report import cards, sections, summary, tables
 from analysis.report.cards import Card
 from analysis.report.cautions import cautions
 from analysis.report.page import Section, render
-from analysis.results import Results, attempt
 from analysis.run import Run
-from analysis.study import Study
 from harness import files
 from harness.errors import HarnessError
 

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from analysis.chart import Chart
+from analysis.figures.chart import Chart
 from analysis.report import interactive
-from analysis.report.markup import items, legend_entry, text
+from analysis.report.html import items, legend_entry, text
 from harness.errors import HarnessError
 
 log = logging.getLogger(__name__)

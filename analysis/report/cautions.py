@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from analysis.arms import Arm
-from analysis.bootstrap import MIN_SEEDS
-from analysis.health import Health
-from analysis.results import Results
-from analysis.study import Study
+from analysis.comparison.ablation import Study
+from analysis.comparison.arms import Arm
+from analysis.comparison.results import Results
+from analysis.statistics.bootstrap import MIN_SEEDS
+from analysis.statistics.entropy import Health
 
 _SHOWN = 6
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.chart import Axis, Bar, Chart, Curve, Dots, Heat, Layer, Panel, Rule, title_lines
-from analysis.palette import GRID, INK, MUTED
+from analysis.comparison.palette import GRID, INK, MUTED
+from analysis.figures.chart import Axis, Bar, Chart, Curve, Dots, Heat, Layer, Panel, Rule, title_lines
 
 MAX_POINTS = 50_000
 """Points of one panel above which lines are thinned, with a note; the PDF and the files keep all."""

@@ -9,7 +9,7 @@ from string import Template
 
 from plotly.offline import get_plotlyjs
 
-from analysis.report import markup
+from analysis.report import html
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +40,17 @@ def render(
     """
     template = Template((resources.files(__package__) / "page.html").read_text(encoding="utf-8"))
     return template.substitute(
-        title=markup.text(f"{heading}: {kind}"),
-        heading=markup.text(heading),
-        kind=markup.text(kind),
+        title=html.text(f"{heading}: {kind}"),
+        heading=html.text(heading),
+        kind=html.text(kind),
         style=_asset("page.css"),
         script=_asset("page.js"),
         plotly=get_plotlyjs(),
         charts=charts,
-        facts="".join(f"<div>{markup.text(name)}<b>{markup.text(value)}</b></div>" for name, value in facts),
-        contents="".join(f'<a href="#{markup.text(s.anchor)}">{markup.text(s.title)}</a>' for s in sections),
-        sections="\n".join(markup.section(s.anchor, s.title, s.body) for s in sections),
-        footer=markup.text(footer),
+        facts="".join(f"<div>{html.text(name)}<b>{html.text(value)}</b></div>" for name, value in facts),
+        contents="".join(f'<a href="#{html.text(s.anchor)}">{html.text(s.title)}</a>' for s in sections),
+        sections="\n".join(html.section(s.anchor, s.title, s.body) for s in sections),
+        footer=html.text(footer),
     )
 
 

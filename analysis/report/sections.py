@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis import tables
-from analysis.aggregate import improvement_interval, interquartile_mean_interval
-from analysis.bootstrap import MIN_SEEDS, Interval
-from analysis.configs import decides, varying
-from analysis.health import Health
-from analysis.report.markup import badge, items, swatch, table, text
-from analysis.results import SEED, Results, runs_by_benchmark
-from analysis.study import Study
+from analysis.comparison.ablation import Study
+from analysis.comparison.configs import decides, varying
+from analysis.comparison.results import SEED, Results, runs_by_benchmark
+from analysis.report import tables
+from analysis.report.html import badge, items, swatch, table, text
+from analysis.statistics.aggregate import improvement_interval, interquartile_mean_interval
+from analysis.statistics.bootstrap import MIN_SEEDS, Interval
+from analysis.statistics.entropy import Health
 
 _KIND = {"finished": "good", "failed": "bad", "crashed": "bad", "running": "warn"}
 _SHOWN = 40

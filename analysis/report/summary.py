@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from analysis.arms import Arm
-from analysis.bootstrap import MIN_SEEDS
-from analysis.health import Health
-from analysis.results import Cell, Results
-from analysis.study import Study
-from analysis.tables import signed
+from analysis.comparison.ablation import Study
+from analysis.comparison.arms import Arm
+from analysis.comparison.results import Cell, Results
+from analysis.report.tables import signed
+from analysis.statistics.bootstrap import MIN_SEEDS
+from analysis.statistics.entropy import Health
 
 MOST = 8
 """Arms that a sentence names; more are counted."""

@@ -12,10 +12,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis import parquet
 from analysis.run import Run
-from harness import outcomefiles
+from analysis.sources import parquet
 from harness.errors import HarnessError, nearest
+from harness.store import outcome_files
 
 Kind = Literal["train", "eval", "tokens"]
 KINDS: tuple[Kind, ...] = ("train", "eval", "tokens")
@@ -41,7 +41,7 @@ def steps(run: Run, kind: Kind) -> tuple[int, ...]:
 
 def files(run: Run, kind: Kind) -> list[tuple[int, Path]]:
     """(step, path) of a run's outcome files, by step."""
-    return [] if run.folder is None else list(outcomefiles.by_step(run.folder, kind).items())
+    return [] if run.folder is None else list(outcome_files.by_step(run.folder, kind).items())
 
 
 def load(

@@ -12,7 +12,7 @@ from analysis.run import Run, State
 from analysis.sources import cache, jsonlog, local, rows, wandbfile
 from harness import files
 from harness.errors import HarnessError, nearest
-from harness.store import Store, ids_of
+from harness.store.runs import Store, ids_of
 
 History = Literal["harness", "local"]
 """Where curves come from: metrics.jsonl, or the W&B files in the run folder."""

@@ -18,7 +18,7 @@ _STATUS = {"RUNNING": "open", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL"
 Overrides = tuple[str, ...]
 
 
-class World(Protocol):
+class Backend(Protocol):
     """Where runs live: the store and a launcher, or a simulation of them."""
 
     def identify(self, overrides: Overrides) -> str:
@@ -44,10 +44,10 @@ class World(Protocol):
 
 
 class Controller:
-    """Carries a study out in a world. Holds nothing that it could not read again."""
+    """Carries a study out on a backend. Holds nothing that it could not read again."""
 
-    def __init__(self, study: Study, journal: Journal, world: World) -> None:
-        self._study, self._journal, self._world = study, journal, world
+    def __init__(self, study: Study, journal: Journal, backend: Backend) -> None:
+        self._study, self._journal, self._backend = study, journal, backend
 
     def view(self) -> View:
         """Everything as it is now."""
@@ -56,7 +56,7 @@ class Controller:
         runs = [run for t in trials for run in self._runs(t).values()] + [
             r for g in groups.values() for r in g.values()
         ]
-        looks = self._world.look(list(dict.fromkeys(runs)))
+        looks = self._backend.look(list(dict.fromkeys(runs)))
         again = {t.user_attrs[names.AGAIN]: t.number for t in trials if names.AGAIN in t.user_attrs}
         found = tuple(
             Trial(
@@ -90,7 +90,7 @@ class Controller:
         done = [look.hours for look in looks.values() if look.state == "done" and look.hours > 0]
         if done:
             return sum(done) / len(done)
-        return self._world.hours((*self._study.overrides, "baseline=mean", f"seed={self._study.rules.seeds.first}"))
+        return self._backend.hours((*self._study.overrides, "baseline=mean", f"seed={self._study.rules.seeds.first}"))
 
     def _groups(self) -> dict[str, dict[str, str]]:
         return dict(self._journal.get(names.GROUPS, {}))
@@ -111,7 +111,7 @@ class Controller:
             log.info("%s", action)
             done.append(self._act(action, view, wanted))
         if wanted:  # together: one array on a cluster
-            started = self._world.start(wanted, self.known())
+            started = self._backend.start(wanted, self.known())
             done = [a for a in done if not isinstance(a, Start) or a.run in started]
         return done
 
@@ -134,12 +134,12 @@ class Controller:
             self._journal.tell(action.trial, action.values, action.constraints)
         elif isinstance(action, Prune):
             trial = next(t for t in view.trials if t.number == action.trial)
-            self._world.cancel([r.run for r in trial.runs if r.live])
+            self._backend.cancel([r.run for r in trial.runs if r.live])
             self._journal.end(action.trial, "PRUNED", action.reason)
         elif isinstance(action, Fail):
             self._journal.end(action.trial, "FAIL", action.reason)
         elif isinstance(action, Cancel):
-            self._world.cancel([action.run])
+            self._backend.cancel([action.run])
         elif isinstance(action, Finalists):
             self._journal.set(names.NOTE, action.reason)
             self._journal.set(names.FINALISTS, list(action.trials))
@@ -152,8 +152,8 @@ class Controller:
     def _add(self, to: int | str, seed: int, wanted: dict[str, Overrides]) -> None:
         """Notes the run first and starts it then: a kill in between leaves a run that is known and never started."""
         overrides = self.overrides(to, seed)
-        run = self._world.identify(overrides)
-        look = self._world.look([run])[run]
+        run = self._backend.identify(overrides)
+        look = self._backend.look([run])[run]
         if look.state == "done" and run not in self.known():  # trained before the study asked for it
             self._journal.set(names.ADOPTED, [*self._journal.get(names.ADOPTED, ()), run])
         if isinstance(to, int):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator, Sequence
 
-from harness.search import judge
+from harness.search import ranking
 from harness.search.actions import Action, Add, Again, Ask, Cancel, Fail, Finalists, Over, Prune, Start, Tell, Winner
 from harness.search.state import SeedRun, Trial, View
 from harness.search.study import Rules, Study
@@ -103,8 +103,8 @@ class _Planner:
             if not baseline:
                 yield from self._add("mean", rules.seeds.first, reserve)
             yield from self._tend(baseline)
-        leader = judge.best(view.trials, rules, baseline)
-        sd = judge.seed_sd(view.trials, rules)
+        leader = ranking.best(view.trials, rules, baseline)
+        sd = ranking.seed_sd(view.trials, rules)
         resting: list[Trial] = []
         revived = list(self.again())
         yield from revived
@@ -116,7 +116,7 @@ class _Planner:
             yield from actions
             if any(isinstance(a, Prune | Fail) for a in actions):
                 continue
-            if actions or not all(map(self._settled, trial.runs)) or not judge.good(trial.runs, rules):
+            if actions or not all(map(self._settled, trial.runs)) or not ranking.good(trial.runs, rules):
                 busy = True
             else:
                 resting.append(trial)
@@ -132,13 +132,13 @@ class _Planner:
             return
         for run in trial.runs:
             first = run is trial.runs[0] and run.look.state != "done"
-            if first and (why := judge.prune(trial, leader, sd, rules)):
+            if first and (why := ranking.prune(trial, leader, sd, rules)):
                 yield Prune(trial.number, why)
                 return
             if run.live and rules.pruning.health and run.look.measure.health:
                 yield Cancel(run.run, run.look.measure.health)
         yield from self._tend(trial.runs)
-        if all(map(self._settled, trial.runs)) and not judge.good(trial.runs, rules):
+        if all(map(self._settled, trial.runs)) and not ranking.good(trial.runs, rules):
             last = trial.runs[-1].look
             why = last.reason or ("its evaluations are no numbers" if last.state == "done" else last.state)
             if len(trial.runs) > 1:
@@ -159,19 +159,19 @@ class _Planner:
         keep: list[Trial] = []
         enough: list[Trial] = []  # told as soon as the baseline that they are held against is there
         for trial in resting:
-            full = len(judge.good(trial.runs, rules)) >= rules.seeds.most or len(trial.runs) > rules.seeds.most
-            outside = any(v > 0 for v in judge.violations(trial, rules, view.groups.get("mean")).values())
-            if not (full or outside or judge.poor(trial, leader, sd * (1.0 if grid else 0.5), rules)):
+            full = len(ranking.good(trial.runs, rules)) >= rules.seeds.most or len(trial.runs) > rules.seeds.most
+            outside = any(v > 0 for v in ranking.violations(trial, rules, view.groups.get("mean")).values())
+            if not (full or outside or ranking.poor(trial, leader, sd * (1.0 if grid else 0.5), rules)):
                 keep.append(trial)
             elif ready:
                 yield self._tell(trial)
             else:
                 enough.append(trial)
-        keep.sort(key=lambda t: -(judge.mean(t, rules) + sd / math.sqrt(len(judge.good(t.runs, rules)))))
+        keep.sort(key=lambda t: -(ranking.mean(t, rules) + sd / math.sqrt(len(ranking.good(t.runs, rules)))))
         asked = 0
         if grid:  # breadth first: which trials deserve a second seed is known once all have one
             asked = yield from self._ask(reserve)
-        fresh_pending = grid and (asked or any(t.open and not judge.good(t.runs, rules) for t in view.trials))
+        fresh_pending = grid and (asked or any(t.open and not ranking.good(t.runs, rules) for t in view.trials))
         added = 0
         for trial in keep:
             alone = len(keep) == 1 and not enough and not busy and not asked and not self._cells_open()
@@ -211,23 +211,23 @@ class _Planner:
         return asked
 
     def _tell(self, trial: Trial) -> Action:
-        found = judge.violations(trial, self._rules, self._view.groups.get("mean"))
-        return Tell(trial.number, judge.values(trial, self._rules), found)
+        found = ranking.violations(trial, self._rules, self._view.groups.get("mean"))
+        return Tell(trial.number, ranking.values(trial, self._rules), found)
 
     def _finalists(self) -> Action:
         rules, view = self._rules, self._view
-        scored = [t for t in view.trials if t.status in ("open", "complete") and judge.good(t.runs, rules)]
+        scored = [t for t in view.trials if t.status in ("open", "complete") and ranking.good(t.runs, rules)]
         inside = [
-            t for t in scored if not any(v > 0 for v in judge.violations(t, rules, view.groups.get("mean")).values())
+            t for t in scored if not any(v > 0 for v in ranking.violations(t, rules, view.groups.get("mean")).values())
         ]
         note = "" if inside or not scored else "no trial keeps to the constraints: the best by value go on"
-        ranked = sorted(inside or scored, key=lambda t: (-judge.mean(t, rules), t.number))
+        ranked = sorted(inside or scored, key=lambda t: (-ranking.mean(t, rules), t.number))
         if not ranked:
             return Over("no trial gave a value")
         chosen = _front(ranked, rules) if rules.objective.multi else ranked
-        sd = judge.seed_sd(view.trials, rules)
+        sd = ranking.seed_sd(view.trials, rules)
         if not rules.objective.multi:
-            chosen = [t for t in chosen if not judge.poor(t, ranked[0], sd, rules)]
+            chosen = [t for t in chosen if not ranking.poor(t, ranked[0], sd, rules)]
         return Finalists(tuple(t.number for t in chosen[: rules.confirm.trials]), note or self._why_ended())
 
     def _why_ended(self) -> str:
@@ -294,14 +294,14 @@ def best_of(view: View, rules: Rules) -> int:
     scored = []
     for number in view.finalists or ():
         trial = next(t for t in view.trials if t.number == number)
-        found = judge.good((*trial.runs, *view.groups.get(f"trial {number}", ())), rules)
+        found = ranking.good((*trial.runs, *view.groups.get(f"trial {number}", ())), rules)
         scored.append((sum(found) / len(found) if found else -math.inf, -number))
     return -max(scored)[1]
 
 
 def _front(ranked: Sequence[Trial], rules: Rules) -> list[Trial]:
     """The trials that none beats in both objectives."""
-    points = {t.number: judge.values(t, rules) for t in ranked}
+    points = {t.number: ranking.values(t, rules) for t in ranked}
 
     def beaten(point: tuple[float, ...]) -> bool:
         return any(o != point and all(a >= b for a, b in zip(o, point, strict=True)) for o in points.values())

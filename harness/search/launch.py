@@ -11,13 +11,17 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from harness import claim, files, freeze, machine, provenance, supervise
+from harness import files
+from harness.config import machine
+from harness.config.grid import Sweep
+from harness.config.settings import Resources
 from harness.errors import HarnessError
-from harness.plan import Planned
-from harness.settings import Resources
+from harness.planning import freeze, provenance
+from harness.planning.plan import Planned
+from harness.running import supervise
 from harness.slurm import live, schedule
-from harness.store import RunState, Store
-from harness.sweep import Sweep
+from harness.store import claim
+from harness.store.runs import RunState, Store
 
 LOST_SECONDS = 1800.0
 """A job that neither queue nor accounting has known for so long is submitted again; a late one ends at once."""
@@ -114,7 +118,7 @@ class Local:
         if pinned:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness.supervise", str(self._store.folder(run))], env=environment,
+            [sys.executable, "-m", "harness.running.supervise", str(self._store.folder(run))], env=environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             preexec_fn=None if self._detached else supervise.die_with_parent(signal.SIGTERM),
         )  # fmt: skip
@@ -161,7 +165,7 @@ class Slurm:
 
 
 def _need(store: Store, run: str) -> Resources:
-    from harness.typed import construct
+    from harness.config.typed import construct
 
     need: Resources = construct(Resources, store.spec(run)["config"]["model"]["resources"])
     return need

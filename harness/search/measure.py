@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import HarnessError
 from harness.search.state import Measure
 from harness.search.study import Constraints, Objective
-from harness.store import Store
+from harness.store.runs import Store
 
 if TYPE_CHECKING:
     from analysis.run import Run
@@ -23,7 +23,7 @@ def measure(folder: Path, objective: Objective, constraints: Constraints, total:
 
     Raises: HarnessError where a validation set that the study names was not evaluated, or accuracies are not 0 or 1.
     """
-    from analysis import tally
+    from analysis.sources import tally
     from analysis.sources.store import load_run
 
     run = load_run(folder, history="harness")
@@ -60,7 +60,7 @@ def _mean(problems: list[tuple[str, str]], values: Any) -> float:
 
 def _entropy(run: Run, part: float, total: int) -> tuple[float, str]:
     """(mean over the last part of training so far, why the curve is alarming or '')."""
-    from analysis.health import judge
+    from analysis.statistics.entropy import judge
 
     name = next((n for n in ("actor/entropy", "entropy/all") if run.has(n)), None)
     if name is None:

@@ -6,16 +6,17 @@ from harness import quantile
 from harness.errors import HarnessError
 from harness.search import space
 from harness.search.study import Study
-from harness.store import Store
+from harness.store.runs import Store
 
 
 def ranks(study: Study, store: Store) -> list[int]:
     """The ranks of the study that stay: those under which enough responses would have had an advantage.
 
-    A heuristic: the policy would have gone elsewhere, see `analysis.replay.LIMITS`. The paper's ranks always stay.
+    A heuristic: the policy would have gone elsewhere, see `analysis.counterfactual.replay.LIMITS`. The paper's ranks
+    always stay.
     Raises: HarnessError where the run is unknown or has no outcomes, or the study has no axis of ranks.
     """
-    from analysis import replay
+    from analysis.counterfactual import replay
 
     asked = study.rules.narrow
     axis = next((axis for axis in study.space.axes if axis.key == space.RANK), None)

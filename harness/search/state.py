@@ -48,7 +48,7 @@ class Look:
     """One run as the launcher and the store see it."""
 
     state: str
-    """As `harness.store.RunState.kind`, with `lost` for a job that neither queue nor accounting knows any more."""
+    """As `harness.store.runs.RunState.kind`, with `lost` for a job that neither queue nor accounting knows any more."""
     step: int = 0
     total: int = 0
     failures: int = 0

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import sweep
+from harness.config import grid as sweep
+from harness.config.typed import construct
 from harness.errors import HarnessError, check, check_choice, nearest
 from harness.search import space
-from harness.typed import construct
 
 FOLDER = "search"
 """Of sweeps/: where study files lie."""
@@ -113,7 +113,7 @@ class Pruning:
     after: float = 0.5
     """Share of training before which nothing is pruned by outcomes: curves cross early."""
     health: bool = True
-    """Cancel on entropy collapse or explosion, and on NaN (analysis.health)."""
+    """Cancel on entropy collapse or explosion, and on NaN (analysis.statistics.entropy)."""
 
     def __post_init__(self) -> None:
         check(0 < self.alpha < 0.5, "pruning.alpha", self.alpha, "lies in (0, 0.5)")
@@ -228,19 +228,13 @@ def names() -> list[str]:
     return sorted(path.stem for path in folder().glob("*.yaml"))
 
 
-def exists(name: str) -> bool:
-    """Whether `name` is a study rather than a sweep; of two of one name the study is `search/NAME`."""
-    short = name.removeprefix(f"{FOLDER}/")
-    return (folder() / f"{short}.yaml").is_file() and (short != name or not (sweep.folder() / f"{name}.yaml").is_file())
-
-
 def load(name: str, extra: Sequence[str] = ()) -> Study:
     """Reads sweeps/search/NAME.yaml; `extra` are overrides of cluster and tracking for this call.
 
     Raises: HarnessError naming the file and key, and the nearest valid one; for an override of anything else.
     """
-    from harness import strictyaml
-    from harness.compose import compose
+    from harness.config import strictyaml
+    from harness.config.compose import compose
 
     name = name.removeprefix(f"{FOLDER}/")
     path = folder() / f"{name}.yaml"

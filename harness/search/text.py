@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from harness.search import judge
+from harness.search import ranking
 from harness.search.actions import Action, Add, Again, Ask, Cancel, Fail, Finalists, Over, Prune, Start, Tell, Winner
 from harness.search.space import RANK, Axis
 from harness.search.state import View
@@ -47,7 +47,8 @@ def plan(study: Study, run_hours: float, view: View | None, ranks: Sequence[int]
         worst = budget.runs * run_hours
         capped = f", capped at {budget.gpu_hours:,.0f}" if budget.gpu_hours is not None else ""
         lines.append(
-            f"about {run_hours:,.0f} GPU-hours a run, {worst:,.0f} for all{capped} (estimate; see harness/cost.py)"
+            f"about {run_hours:,.0f} GPU-hours a run, {worst:,.0f} for all{capped} "
+            "(estimate; see harness/planning/gpu_hours.py)"
         )
         if budget.gpu_hours is not None and (study.reserve() + 1) * run_hours > budget.gpu_hours:
             lines.append(f"the cap does not even cover confirmation: raise it above {study.reserve() * run_hours:,.0f}")
@@ -110,14 +111,14 @@ def result(study: Study, view: View) -> str:
     """The winner with its fresh seeds and the search's own view of the trials."""
     lines = [standing(study, view), ""]
     rules = study.rules
-    for t in sorted(view.trials, key=lambda t: -_or_low(judge.mean(t, rules))):
-        found = judge.good(t.runs, rules)
-        value = " and ".join(f"{100 * v:6.2f} %" for v in judge.values(t, rules)) if found else "     - "
+    for t in sorted(view.trials, key=lambda t: -_or_low(ranking.mean(t, rules))):
+        found = ranking.good(t.runs, rules)
+        value = " and ".join(f"{100 * v:6.2f} %" for v in ranking.values(t, rules)) if found else "     - "
         note = t.reason or (f"{len(found)} seed" + "s" * (len(found) != 1))
         mark = "*" if t.number == view.winner else " "
         lines.append(f" {mark} trial {t.number:<3} {study.space.name(t.cell):<44} {value}  {t.status:<9} {note}")
     fresh = {
-        name: judge.good([r for r in group if r.seed >= rules.confirm.first], rules)
+        name: ranking.good([r for r in group if r.seed >= rules.confirm.first], rules)
         for name, group in view.groups.items()
     }
     if view.winner is not None and (mine := fresh.get(f"trial {view.winner}")):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.cluster import Cluster
+from harness.config.cluster import Cluster
 from harness.errors import HarnessError
-from harness.plan import Planned, todo
+from harness.planning.plan import Planned, todo
 from harness.slurm import command, limits, partitions
 
 

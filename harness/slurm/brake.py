@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from harness import files
 from harness.errors import HarnessError
-from harness.slurm import cancel, live
-from harness.store import Store, ids_of
+from harness.slurm import live, withhold
+from harness.store.runs import Store, ids_of
 
 NOBODYS_FAULT = ("", "preempted", "time limit", "node failure", "cancelled", "superseded", "claimed")
 """Causes that say nothing about the other runs."""
@@ -62,7 +62,7 @@ def pull(store: Store, sweep: str, stop_after: int, unheard: str = "") -> list[s
         silent = [r for r, s in seen.items() if s.state.kind == "failed" and not store.attempts(r)]
         recorded += [End(r, "failed", _UNRECORDED) for r in dict.fromkeys([*silent, unheard])]
     reason = verdict(recorded, stop_after)
-    return cancel.withhold(store, seen or live.look(store, runs), runs, reason) if reason else []
+    return withhold.withhold(store, seen or live.look(store, runs), runs, reason) if reason else []
 
 
 def ends(store: Store, runs: Sequence[str], since: str) -> list[End]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness import files
 from harness.slurm import submission
-from harness.store import now
+from harness.store.runs import now
 
 HOURS = 24.0
 """After so long a node gets another chance."""

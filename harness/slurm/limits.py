@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from harness.cluster import Cluster
+from harness.config.cluster import Cluster
 from harness.slurm import command, partitions, queue
 
 DEFAULT_ARRAY = 1001

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import evidence
 from harness.slurm import accounting, backlog, command, queue, submission
-from harness.store import RunState, Store
+from harness.store import evidence
+from harness.store.runs import RunState, Store
 
 _SETTLE_SECONDS = 10.0
 """A job that ended a moment ago may still be writing its last record."""
@@ -92,6 +92,11 @@ def overview(store: Store, runs: Sequence[str]) -> dict[str, Seen]:
             state = replace(s.state, kind="queued", reason=_BEYOND + (_NOBODY if alone else _OTHERS))
             seen[entry["run"]] = replace(s, state=state)
     return seen
+
+
+def states(store: Store, runs: Sequence[str]) -> dict[str, RunState]:
+    """The states alone, as `overview` finds them."""
+    return {run: seen.state for run, seen in overview(store, runs).items()}
 
 
 def submitters(store: Store, asked: queue.Queue) -> set[str]:

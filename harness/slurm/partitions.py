@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from harness.cluster import Cluster
+from harness.config.cluster import Cluster
 from harness.slurm import command, queue
 
 Fields = Mapping[str, str]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness import files, freeze, provenance
+from harness.config.grid import Sweep
 from harness.errors import HarnessError
-from harness.plan import Planned, refreshed, todo
-from harness.slurm import admission, backlog, cancel, command, live, queue, snapshot, submission, submit
-from harness.store import Store, ids_of
-from harness.sweep import Sweep
+from harness.planning import freeze, provenance
+from harness.planning.plan import Planned, refreshed, todo
+from harness.slurm import admission, backlog, command, live, queue, snapshot, submission, submit
+from harness.store.runs import Store
 
 
 def launcher(entries: Sequence[Planned]) -> str:
@@ -37,9 +38,9 @@ def schedule(
 ) -> submit.Report:
     """Freezes and submits what a plan asks for.
 
-    `left_out`: see harness.freeze. `anyway` are runs in an unknown state that are to be submitted all the same: a job
-    of theirs that turns up later ends at once. Runs that a submit limit kept back are frozen anew:
-    what kept them may have been mended.
+    `left_out`: see harness.planning.freeze. `anyway` are runs in an unknown state to be submitted all the same:
+    a job of theirs that turns up later ends at once. Runs that a submit limit kept back are frozen anew: what kept
+    them may have been mended.
     Raises: as harness.slurm.submit does; HarnessError where the store cannot be written, or a job would never start.
     """
     freeze.check_writable(store.root)
@@ -49,7 +50,9 @@ def schedule(
         if anyway and not (asked := queue.ask([getpass.getuser()])).answered:
             raise command.Unavailable(f"{asked.trouble}; what is unknown is submitted again only where squeue answers")
         kept_back = {run for runs in backlog.mine(store.root).values() for run in runs}
-        fresh = [_again(entry, anyway, kept_back) for entry in refreshed(entries, store)]
+        fresh = [
+            _again(entry, anyway, kept_back) for entry in refreshed(entries, functools.partial(live.states, store))
+        ]
         collected = provenance.collect(project)
         code = snapshot.take(project, store.root)
         record = {**collected.record, "snapshot": str(code)}
@@ -65,44 +68,6 @@ def _again(entry: Planned, anyway: Collection[str], kept_back: Collection[str]) 
     unknown = entry.id in anyway and entry.state.kind == "unknown"
     waits = entry.id in kept_back and entry.action == "keep" and entry.state.kind == "queued"
     return replace(entry, action="retry") if unknown or waits else entry
-
-
-def left_out(store: Store, sweep: Sweep, entries: Sequence[Planned]) -> list[str]:
-    """Runs that were submitted for the sweep, that nobody asks for now, and that are queued or run."""
-    if not sweep.name:
-        return []
-    gone = _submitted(store, sweep.name) - {entry.id for entry in entries}
-    if gone:
-        gone -= _asked_elsewhere(store, sweep.name)
-    seen = live.overview(store, sorted(gone))
-    return [run for run, s in seen.items() if s.state.kind in ("queued", "running")]
-
-
-def _submitted(store: Store, sweep: str) -> set[str]:
-    """Runs that the sweep asked for when it was last applied, or that earlier versions of it have left unpruned."""
-    try:
-        return {*ids_of(store, sweep), *files.read_mapping(store.sweep_file(sweep)).get("left_out", ())}
-    except HarnessError:
-        return set()  # never applied, or damaged: applying writes it anew
-
-
-def _asked_elsewhere(store: Store, name: str) -> set[str]:
-    """Raises: HarnessError where the record of another sweep is damaged: what it asks for must not be cancelled."""
-    mine = store.sweep_file(name)
-    others = [path for path in mine.parent.glob("*.json") if path != mine]
-    return {run for path in others for run in ids_of(store, path.stem.replace("--", "/"))}
-
-
-def prune(store: Store, runs: Sequence[str], *, agreed: bool) -> list[str]:
-    """Cancels runs that were left out of the grid, or says how to. Returns lines for people."""
-    if not runs:
-        return []
-    labels = [f"  {run}  {store.spec(run)['label']}" for run in runs]
-    if not agreed:
-        what = "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
-        return [f"{what} no longer in the grid but queued or running; --prune cancels that:", *labels]
-    told = cancel.cancel(store, runs)
-    return [f"no longer in the grid, cancelled: {run} ({what})" for run, what in told.items()]
 
 
 def told(report: submit.Report, name: str) -> list[str]:

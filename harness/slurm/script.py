@@ -11,7 +11,7 @@ from typing import Any
 
 import submitit
 
-from harness import cluster
+from harness.config import cluster
 from harness.errors import HarnessError
 from harness.slurm import command, submission
 
@@ -82,7 +82,11 @@ class ArrayExecutor(submitit.SlurmExecutor):
         self.parameters["map_count"] = tasks
         self.parameters["array_parallelism"] = self._asked.array_parallelism or tasks
         lines = lines or payload(
-            self._asked, self.folder, module="harness.slurm.job", argument='"$run"', after="harness.slurm.after"
+            self._asked,
+            self.folder,
+            module="harness.running.job.lead",
+            argument='"$run"',
+            after="harness.running.job.handover",
         )
         return str(self._make_submission_file_text(lines, ""))
 

@@ -18,8 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import files, secret, store
+from harness import files, secret
 from harness.errors import HarnessError
+from harness.store import runs
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ def take(project: Path, root: Path) -> Path:
         not_committed = [name for name in (*listing.changed, *listing.untracked) if name in contents]
         files.write_json(
             record,
-            {"git_sha": listing.git_sha, "created": store.now(), "not_committed": not_committed, "left_out": left_out,
+            {"git_sha": listing.git_sha, "created": runs.now(), "not_committed": not_committed, "left_out": left_out,
              "files": {name: _hash(data) for name, (_, data) in contents.items()}},
         )  # fmt: skip
     for name, why in left_out.items():

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from harness.slurm import accounting, backlog, command, excluded, limits, live, queue, script, submission
-from harness.store import Store
+from harness.store.runs import Store
 
 log = logging.getLogger(__name__)
 

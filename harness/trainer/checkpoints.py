@@ -12,9 +12,9 @@ import re
 import shutil
 from pathlib import Path
 
-from harness import retention
 from harness.errors import HarnessError
 from harness.files import locked, read_json, write_json, write_text
+from harness.store import retention
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """A Ray cluster that the job has brought up around the trainer, for the trainer to join instead of starting its own.
 
-It belongs to whoever started it (`harness.slurm.together`): the trainer leaves it as it found it.
+It belongs to whoever started it (`harness.running.job.ray_cluster`): the trainer leaves it as it found it.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness import outcomefiles
 from harness.files import append_json, read_json_lines, replacing, write_json, write_text
+from harness.store import outcome_files
 
 TABLE_METRICS = (
     "actor/entropy",
@@ -51,7 +51,7 @@ class Records:
 
     def outcomes(self, kind: str, step: int) -> Path:
         """Path of the outcome file of a kind (KINDS) at a step."""
-        return outcomefiles.path(self.folder, kind, step)
+        return outcome_files.path(self.folder, kind, step)
 
     def write_outcomes(self, kind: str, step: int, table: pa.Table) -> None:
         """Writes a table atomically; the same table gives the same bytes."""
@@ -76,7 +76,7 @@ class Records:
         if path.exists():
             write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept))
         for kind in KINDS:
-            for trained, file in outcomefiles.by_step(self.folder, kind).items():
+            for trained, file in outcome_files.by_step(self.folder, kind).items():
                 if trained > step:
                     file.unlink()
 

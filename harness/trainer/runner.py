@@ -18,7 +18,7 @@ from verl.trainer import main_ppo
 from harness.trainer import environment, tracking
 from harness.trainer.cpu import forkserver
 from harness.trainer.environment import Attempt
-from harness.trainer.settings import TrainerSettings
+from harness.trainer.options import TrainerSettings
 
 STOCK_AGENT_LOOP = "single_turn_agent"
 STOCK_MODE = "sync"

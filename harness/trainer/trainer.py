@@ -23,15 +23,15 @@ from verl.utils import tensordict_utils
 from verl.utils.debug import marked_timer
 
 from harness.files import read_json
-from harness.retention import Policy
+from harness.store.retention import Policy
 from harness.trainer import agent_loop, checkpoints, tracking
 from harness.trainer.batches import read_responses
 from harness.trainer.metrics import discarded_groups, evaluation_metrics, train_metrics
+from harness.trainer.options import TrainerSettings
 from harness.trainer.outcomes import evaluation_table, token_table, train_table, word_pattern
 from harness.trainer.records import Records
-from harness.trainer.replay import OrderedReplayBuffer
+from harness.trainer.replay_buffer import OrderedReplayBuffer
 from harness.trainer.seeds import evaluation_seed, train_uid
-from harness.trainer.settings import TrainerSettings
 
 logger = logging.getLogger(__name__)
 

@@ -12,10 +12,11 @@ import matplotlib
 import numpy as np
 import pytest
 
-from analysis import figures, palette, results
-from analysis import study as studies
-from analysis.chart import Bar, Curve, Heat, Layer, digest, title_lines
+from analysis import figures
+from analysis.comparison import ablation as studies
+from analysis.comparison import palette, results
 from analysis.figures import bars, curves, draw, language, weights
+from analysis.figures.chart import Bar, Curve, Heat, Layer, digest, title_lines
 from harness.errors import HarnessError
 from harness.quantile import quantile_weights
 
@@ -268,7 +269,7 @@ def test_drawing_leaves_the_global_state_of_matplotlib_alone(study, tmp_path):
 
 def test_pyplot_is_never_imported():
     code = (
-        "import sys; from analysis.figures import draw; from analysis.chart import *; axis = Axis(label='x');"
+        "import sys; from analysis.figures import draw; from analysis.figures.chart import *; axis = Axis(label='x');"
         "draw.draw(Chart(key='k', title='', caption='', panels=(Panel(x=axis, y=axis, marks=()),)));"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )

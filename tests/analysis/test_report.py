@@ -10,15 +10,16 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from analysis import cli, report, results
-from analysis import study as studies
-from analysis.bootstrap import Interval
-from analysis.chart import Axis, Bar, Chart, Curve, Heat, Panel
-from analysis.health import Health
-from analysis.paired import Difference
+from analysis import cli, report
+from analysis.comparison import ablation as studies
+from analysis.comparison import results
+from analysis.comparison.results import Cell
+from analysis.figures.chart import Axis, Bar, Chart, Curve, Heat, Panel
 from analysis.report import build, cards, interactive, summary
 from analysis.report.cautions import cautions
-from analysis.results import Cell
+from analysis.statistics.bootstrap import Interval
+from analysis.statistics.entropy import Health
+from analysis.statistics.paired import Difference
 from harness.errors import HarnessError
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis import study as studies
 from analysis import sweeps
+from analysis.comparison import ablation as studies
 from harness.errors import HarnessError
 from tests.support import wandb_log as log
 from tests.support.shared import SHARED, needs

@@ -18,9 +18,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.compose import project_folder
+from harness.config.compose import project_folder
 from harness.trainer import checkpoints
-from tests.harness.trainer.assets import make_assets
+from tests.trainer.assets import make_assets
 
 ON_CPU = os.environ.get("HARNESS_GPU_TEST_ON_CPU") == "1"
 TIMEOUT = 900.0

@@ -29,9 +29,9 @@ def main(folder: Path) -> None:
     from verl.workers.utils.losses import ppo_loss
     from verl.workers.utils.padding import response_from_nested
 
-    from harness import reference
-    from harness.compose import compose, groups
-    from tests.harness.trainer.assets import make_assets
+    from harness.config import reference
+    from harness.config.compose import compose, groups
+    from tests.trainer.assets import make_assets
 
     model_path = make_assets(folder)["model"]
 

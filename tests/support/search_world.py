@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from harness import quantile
+from harness.config.typed import construct
 from harness.search import space
 from harness.search.controller import Controller
 from harness.search.journal import Journal
 from harness.search.state import Look, Measure, View
 from harness.search.study import Rules, Study
-from harness.typed import construct
 
 GROUP = 16
 STEPS, EVERY = 10, 2

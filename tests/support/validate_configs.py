@@ -19,8 +19,8 @@ def main() -> None:
     from verl.trainer.ppo import core_algos
     from verl.utils.config import omega_conf_to_dataclass
 
-    from harness import reference
-    from harness.compose import compose, groups
+    from harness.config import reference
+    from harness.config.compose import compose, groups
 
     count = 0
     passed: dict[tuple[str, str], object] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from analysis import arms, results
-from analysis import study as studies
+from analysis.comparison import ablation as studies
+from analysis.comparison import arms, results
 from analysis.sources import console, csvlog, names
 
 
