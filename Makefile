@@ -52,10 +52,11 @@ test-fast: $(STAMP)  ## the tests that take no verl, no Ray and no browser, unde
 test-gpu:  ## the small real path on a CUDA GPU; skipped with a reason elsewhere
 	@$(if $(wildcard $(STAMP)),$(BIN)/python,$(PYTHON)) -m pytest -rs tests/gpu
 
-lint: $(STAMP)  ## ruff and mypy over harness and analysis
+lint: $(STAMP)  ## ruff, mypy and the order of the rooms (import-linter)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
 
 clean:  ## remove the environment, caches and reports; runs/ stays
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis reports *.egg-info

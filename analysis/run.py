@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from analysis.sources import aliases
+from analysis import aliases
 from harness.errors import HarnessError, nearest
 
 Source = Literal["harness", "local", "wandb", "csv", "console"]
@@ -83,7 +83,7 @@ class Run:
         return found if isinstance(found, int | str) else None
 
     def resolve(self, name: str) -> str | None:
-        """The name under which this run logged the metric `name` (see `analysis.sources.aliases`), or None."""
+        """The name under which this run logged the metric `name` (see `analysis.aliases`), or None."""
         return aliases.resolve(name, set(self.metrics))
 
     def has(self, name: str) -> bool:

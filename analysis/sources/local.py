@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from analysis import aliases
 from analysis.run import Run, State
-from analysis.sources import aliases, cache, rows, wandbfile
+from analysis.sources import cache, rows, wandbfile
 from analysis.sources.framing import Losses
 from analysis.sources.rows import Rows
 from analysis.sources.wandbfile import Fragment

@@ -110,3 +110,28 @@ def _tagged(table: pa.Table, run: str, step: int) -> pa.Table:
     count = table.num_rows
     runs = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int8()), pa.array([run]))
     return pa.table([runs, pa.array([step] * count, pa.int64()), *arrays], names=["run", "step", *others])
+
+
+def majority_vote(outcomes: pd.DataFrame, by: tuple[str, ...] = ("problem",)) -> pd.Series:
+    """maj@n: whether the most frequent answer of a problem is right, over all of its samples.
+
+    Answers tied for the most votes count by the share of them that are right, so that the order of the
+    samples plays no part. A sample without an answer does not vote; a problem without any vote is wrong.
+
+    Args:
+        outcomes: one row a sample; columns `answer` (str or null), `accuracy` (0 or 1) and those of `by`.
+
+    Returns:
+        float64 in [0, 1] indexed by `by`.
+    """
+    keys = list(by)
+    votes = (
+        outcomes.dropna(subset=["answer"])
+        .groupby([*keys, "answer"], observed=True)["accuracy"]
+        .agg(["size", "mean"])
+        .reset_index()
+    )
+    most = votes.groupby(keys, observed=True)["size"].transform("max")
+    won = votes[votes["size"] == most].groupby(keys, observed=True)["mean"].mean()
+    problems = outcomes.groupby(keys, observed=True).size().index
+    return won.reindex(problems, fill_value=0.0).astype("float64").rename("majority")

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from analysis.run import Run, State
 from analysis.sources import cache, jsonlog, local, rows, wandbfile
 from harness import files
+from harness.config import grid
 from harness.errors import HarnessError, nearest
-from harness.store.runs import Store, ids_of
+from harness.store.runs import NeverApplied, Store, ids_of
 
 History = Literal["harness", "local"]
 """Where curves come from: metrics.jsonl, or the W&B files in the run folder."""
@@ -55,7 +56,10 @@ def load_sweep(
     """
     store = Store(root)
     if isinstance(sweep, str):
-        ids = list(ids_of(store, sweep))
+        try:
+            ids = list(ids_of(store, sweep))
+        except NeverApplied as error:
+            raise HarnessError(grid.unapplied(sweep, error.applied)) from None
         content = files.read_mapping(store.sweep_file(sweep))
         name = str(content.get("sweep", sweep))
     else:

@@ -1,9 +1,8 @@
-"""Unbiased pass@k, avg@n and majority vote from per-sample outcomes."""
+"""Unbiased pass@k from counts of right samples; pass@1 is avg@n."""
 
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from harness.errors import HarnessError
@@ -52,33 +51,3 @@ def _one_minus_misses(n: NDArray[np.int64], c: NDArray[np.int64], k: int) -> NDA
     for i in range(k):
         misses *= np.maximum(n - c - i, 0) / (n - i)
     return 1.0 - misses
-
-
-def mean_at_n(n: ArrayLike, correct: ArrayLike) -> NDArray[np.float64]:
-    """avg@n of every problem, c / n: the same number as pass@1."""
-    return pass_at_k(n, correct, 1)
-
-
-def majority_vote(outcomes: pd.DataFrame, by: tuple[str, ...] = ("problem",)) -> pd.Series:
-    """maj@n: whether the most frequent answer of a problem is right, over all of its samples.
-
-    Answers tied for the most votes count by the share of them that are right, so that the order of the
-    samples plays no part. A sample without an answer does not vote; a problem without any vote is wrong.
-
-    Args:
-        outcomes: one row a sample; columns `answer` (str or null), `accuracy` (0 or 1) and those of `by`.
-
-    Returns:
-        float64 in [0, 1] indexed by `by`.
-    """
-    keys = list(by)
-    votes = (
-        outcomes.dropna(subset=["answer"])
-        .groupby([*keys, "answer"], observed=True)["accuracy"]
-        .agg(["size", "mean"])
-        .reset_index()
-    )
-    most = votes.groupby(keys, observed=True)["size"].transform("max")
-    won = votes[votes["size"] == most].groupby(keys, observed=True)["mean"].mean()
-    problems = outcomes.groupby(keys, observed=True).size().index
-    return won.reindex(problems, fill_value=0.0).astype(np.float64).rename("majority")

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Judges, and says how many verdicts changed."""
-    from harness.tasks.scoring.rescore import rescore
+    from harness.running.rescore import rescore
 
     store = targets.store()
     for result in rescore(store, store.find(arguments.run), arguments.step):

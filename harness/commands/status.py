@@ -65,9 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
         show(store, runs, title)
     study = targets.study(store, arguments.runs)
     if study is not None:
-        from harness.search import intervention
+        from harness.search import loop
 
-        print(intervention.standing(study))
+        print(loop.standing(study))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Takes hold of a study: what `harness cancel`, `retry` and `status` do with one, or with runs of one."""
+"""Takes hold of a study: what `harness cancel` and `retry` do with one, or with runs of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.search import journal as records
-from harness.search import loop, text
+from harness.search import loop
 from harness.search import study as studies
 from harness.search.journal import Journal
 from harness.search.state import View
@@ -22,15 +22,6 @@ from harness.store.runs import Store
 
 _PATIENCE = 120.0
 """Seconds that a controller gets to save its runs and to let go of the study."""
-
-
-def standing(name: str) -> str:
-    """One line: how far the study is. Empty where its file is gone or it has not begun."""
-    try:
-        study, view, _ = loop.look(name)
-    except HarnessError:
-        return ""
-    return f"study {study.name}, {text.standing(study, view)}: `harness plan {study.name}` says more"
 
 
 # ---- cancel

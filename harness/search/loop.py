@@ -182,6 +182,15 @@ def look(name: str, extra: Sequence[str] = ()) -> tuple[Study, View, list[Frozen
     return study, Controller(study, journal, _onlooker(study, store, project)).view(), journal.trials()
 
 
+def standing(name: str) -> str:
+    """One line: how far the study is. Empty where its file is gone or it has not begun."""
+    try:
+        study, view, _ = look(name)
+    except HarnessError:
+        return ""
+    return f"study {study.name}, {text.standing(study, view)}: `harness plan {study.name}` says more"
+
+
 def _onlooker(study: Study, store: Store, project: Path) -> StoreBackend:
     place = folder(store, study.name)
     return StoreBackend(study, store, project, launch.Local(store, place, project, detached=True, trainer=""))

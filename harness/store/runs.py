@@ -285,8 +285,16 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+class NeverApplied(HarnessError):
+    """Nothing is known of a sweep's runs."""
+
+    def __init__(self, sweep: str, applied: Sequence[str]) -> None:
+        super().__init__(f"no sweep {sweep!r} was applied here; {nearest(sweep, applied) or 'none was yet'}")
+        self.applied = applied
+
+
 def ids_of(store: Store, sweep: str) -> Sequence[str]:
-    """Ids of the runs that a sweep asked for when it was last applied. Raises: HarnessError where it never was."""
+    """Ids of the runs that a sweep asked for when it was last applied. Raises: NeverApplied."""
     path = store.sweep_file(sweep)
     try:
         content = files.read_mapping(path)
@@ -294,9 +302,7 @@ def ids_of(store: Store, sweep: str) -> Sequence[str]:
         applied = [p.stem.replace("--", "/") for p in path.parent.glob("*.json")] if path.parent.is_dir() else []
         if f"search/{sweep}" in applied:
             raise HarnessError(f"{sweep} is a study, no sweep: `harness report {sweep}` writes its page") from None
-        from harness.config.grid import unapplied
-
-        raise HarnessError(unapplied(sweep, applied)) from None
+        raise NeverApplied(sweep, applied) from None
     points = content.get("points")
     if not isinstance(points, list) or not all(isinstance(p, dict) and isinstance(p.get("id"), str) for p in points):
         raise HarnessError(f"{path} is damaged: run `harness sweep {sweep}` again, it writes the file anew")

@@ -73,3 +73,16 @@ def test_a_description_of_the_table_that_is_damaged_is_not_read(tmp_path):
     pq.write_table(table, path)
     found = outcomes.load([run], "train")
     assert (len(found.frame), found.damaged) == (3, ())
+
+
+def test_majority_vote_counts_ties_by_share_and_ignores_silence():
+    rows = pd.DataFrame(
+        [
+            ("a", "7", 1), ("a", "7", 1), ("a", "8", 0),  # right majority
+            ("b", "7", 0), ("b", "8", 1),  # tie of a right and a wrong answer
+            ("c", None, 0), ("c", None, 0), ("c", "5", 1),  # one vote only
+            ("d", None, 0),  # no vote
+        ],
+        columns=["problem", "answer", "accuracy"],
+    )  # fmt: skip
+    assert outcomes.majority_vote(rows).to_dict() == {"a": 1.0, "b": 0.5, "c": 1.0, "d": 0.0}

@@ -8,13 +8,12 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from analysis.statistics.passk import majority_vote, mean_at_n, pass_at_k
+from analysis.statistics.passk import pass_at_k
 from harness.errors import HarnessError
 from tests.support.shared import SHARED, needs
 
@@ -60,10 +59,6 @@ def test_samples_may_differ_by_problem():
     assert pass_at_k([4, 8], [1, 1], 2) == pytest.approx([0.5, 0.25])
 
 
-def test_mean_at_n_is_pass_at_1():
-    assert mean_at_n([4, 8], [1, 6]) == pytest.approx([0.25, 0.75])
-
-
 @pytest.mark.parametrize(
     ("n", "c", "k", "said"),
     [
@@ -76,19 +71,6 @@ def test_mean_at_n_is_pass_at_1():
 def test_refuses(n, c, k, said):
     with pytest.raises(HarnessError, match=said):
         pass_at_k(n, c, k)
-
-
-def test_majority_vote_counts_ties_by_share_and_ignores_silence():
-    rows = pd.DataFrame(
-        [
-            ("a", "7", 1), ("a", "7", 1), ("a", "8", 0),  # right majority
-            ("b", "7", 0), ("b", "8", 1),  # tie of a right and a wrong answer
-            ("c", None, 0), ("c", None, 0), ("c", "5", 1),  # one vote only
-            ("d", None, 0),  # no vote
-        ],
-        columns=["problem", "answer", "accuracy"],
-    )  # fmt: skip
-    assert majority_vote(rows).to_dict() == {"a": 1.0, "b": 0.5, "c": 1.0, "d": 0.0}
 
 
 @needs("logs/openai_gsm8k")

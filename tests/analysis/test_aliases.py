@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.sources.aliases import resolve
+from analysis.aliases import resolve
 
 
 @pytest.mark.parametrize(

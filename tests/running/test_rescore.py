@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import HarnessError
+from harness.running.rescore import rescore
 from harness.store.runs import Store
 from harness.tasks.data import prepared
 from harness.tasks.data.catalogue import SOURCES
 from harness.tasks.data.problem import Problem
-from harness.tasks.scoring.rescore import rescore
 from harness.tasks.scoring.scorer import SCORER
 from harness.trainer.outcomes import EVALUATION
 
