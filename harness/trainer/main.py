@@ -20,6 +20,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.files import read_json
+from harness.store import renamed
 from harness.trainer import checkpoints, environment, joined, processes, tracking
 from harness.trainer.cpu import forkserver
 from harness.trainer.environment import Attempt
@@ -103,7 +104,7 @@ def read_spec(run_dir: Path) -> dict[str, Any]:
     for key in ("id", "verl"):
         if key not in spec:
             raise HarnessError(f"{path} has no {key!r}: plan the run again")
-    return spec
+    return renamed.current(spec)
 
 
 def _train(

@@ -1,4 +1,4 @@
-"""verl's reward function: `verl.reward.custom_reward_function.path=pkg://harness.scoring.reward`.
+"""verl's reward function: `verl.reward.custom_reward_function.path=pkg://harness.tasks.scoring.reward`.
 
 Training rows get what the recipe trains on, verl's `math_dapo` (+1 or -1; its looks at the last 300 characters and
 its strictness are part of the paper's setting; the overlong penalty is added by verl's reward manager `dapo`). Their
