@@ -113,10 +113,14 @@ class Health:
     """Where a collapse, an explosion or steps without a number were over; None while they last."""
     early: float = float("nan")
     """The early level."""
+    span: tuple[float, float] = (math.nan, math.nan)
+    """The lowest and the highest of the values that it is the median of."""
     last: float = float("nan")
     """The median of the latest 5 values."""
     count: int = 0
     """Values that were finite."""
+    start: int | None = None
+    """The first step logged, where it is not among the first of training: the early level is that of a later part."""
     spikes: tuple[int, ...] = ()
     """Steps whose value was at or above the multiple that explosions begin at."""
     episodes: tuple[Episode, ...] = ()
@@ -144,7 +148,10 @@ class Health:
         """One line for people."""
         if self.verdict == "short":
             return f"cannot say yet ({self.count} values)"
-        levels = f"early {self.early:.3g}, last {self.last:.3g} nats" if math.isfinite(self.early) else ""
+        low, high = self.span
+        moved = f" ({low:.3g} to {high:.3g})" if high >= 3 * low > 0 else ""  # already within the first values
+        levels = f"early {self.early:.3g}{moved}, last {self.last:.3g} nats" if math.isfinite(self.early) else ""
+        levels += f"; the log begins at step {self.start}" if levels and self.start is not None else ""
         if self.alarming:
             parts = [part for part in (levels, "" if self.ongoing else f"over from step {self.ended}") if part]
             others = [e for e in self.episodes if (e.verdict, e.began) != (self.verdict, self.began)]
@@ -207,8 +214,10 @@ def judge(steps: ArrayLike, entropy: ArrayLike, rules: Rules | None = None) -> H
         began=began,
         ended=ended,
         early=early,
+        span=(float(raw[: rules.first].min()), float(raw[: rules.first].max())),
         last=float(np.median(raw[-5:])),
         count=len(raw),
+        start=int(at[0]) if at[0] > max(1, at[1] - at[0]) else None,
         spikes=spikes,
         episodes=tuple(episodes),
     )
@@ -233,15 +242,17 @@ def _alarms(at: NDArray[np.int64], raw: Floats, early: float, scatter: Floats, r
     before the opposite one is the same.
     """
     first = raw[: rules.first]
+    peak, ceiling = float(first.max()), max(rules.ceiling, 2 * float(first.min()))
+    floor = rules.floor if peak >= rules.start else 0.0
+    below = max(rules.collapse * early, min(rules.floor, rules.loss * early), floor)
+    above = min(max(rules.explosion * early, rules.least, peak), ceiling)
     wide = np.exp(rules.scatter * scatter)  # at each value, from those before it
-    absolute = np.minimum(rules.floor, np.minimum(rules.loss, 1 / wide) * early)
-    if first.max() >= rules.start:
-        absolute = np.full(len(raw), rules.floor)
-    low = np.maximum(np.minimum(rules.collapse, 1 / wide) * early, absolute)
-    multiple = np.maximum(np.maximum(rules.explosion, wide) * early, max(rules.least, float(first.max())))
-    high = np.minimum(multiple, max(rules.ceiling, 2 * float(first.min())))
-    enter: dict[Alarm, Flags] = {"collapsed": raw <= low, "exploded": raw >= high}
-    leave: dict[Alarm, Flags] = {"collapsed": raw > 2 * low, "exploded": raw < high / 1.5}
+    enter: dict[Alarm, Flags] = {
+        "collapsed": raw <= np.maximum(np.minimum(below, early / wide), floor),
+        "exploded": raw >= np.minimum(np.maximum(above, early * wide), ceiling),
+    }
+    # Scatter that grows once a curve has left takes nothing back.
+    leave: dict[Alarm, Flags] = {"collapsed": raw > 2 * below, "exploded": raw < above / 1.5}
     entered = {verdict: _most(beyond, 5) for verdict, beyond in enter.items()}
     left = {verdict: _most(back, 10) for verdict, back in leave.items()}
     found: list[Episode] = []

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from analysis import arms, logged, tallycache
+from analysis import arms, health, logged, tallycache
 from analysis.arms import Arm
 from analysis.curves import Curves, align
-from analysis.health import Health, judge
+from analysis.health import Health
 from analysis.run import Run
 from analysis.tally import ALL, Tally
 from harness.errors import HarnessError, nearest
@@ -111,10 +111,11 @@ def overview(study: Study) -> pd.DataFrame:
 
 def health_of(run: Run) -> Health | None:
     """The verdict on a run's entropy; None where it was not logged."""
-    if not run.has("actor/entropy"):
+    name = health.of(run.has)
+    if name is None:
         return None
-    series = run.metric("actor/entropy")
-    return judge(series.index.to_numpy(), series.to_numpy())
+    series = run.metric(name)
+    return health.judge(series.index.to_numpy(), series.to_numpy())
 
 
 def _by_seed(runs: Sequence[Run], series: Sequence[pd.Series]) -> Curves:

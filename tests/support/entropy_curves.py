@@ -81,7 +81,9 @@ HEALTHY: tuple[Kind, ...] = (
     Kind("level 2, scatter .2", CALM, _noisy(lambda t: 2 + 0 * t, 0.2)),
     Kind("wanders, AR(.95) of sd .25", CALM, _wandering),
     Kind("warm start, .9 to .4 in the first 10 %", CALM, _noisy(lambda t: 0.4 + 0.5 * np.exp(-30 * t))),
-    Kind("warm start, .9 to .4 in the first 10 %, scatter .2", CALM, _noisy(lambda t: 0.4 + 0.5 * np.exp(-30 * t), 0.2)),
+    Kind(
+        "warm start, .9 to .4 in the first 10 %, scatter .2", CALM, _noisy(lambda t: 0.4 + 0.5 * np.exp(-30 * t), 0.2)
+    ),
     Kind("sine, .2 to 1, five periods", CALM, _noisy(lambda t: 0.6 + 0.4 * np.sin(10 * np.pi * t))),
     Kind("single spikes of 8 times", CALM, _spikes),
     Kind("linear, .6 to .5", CALM, _noisy(lambda t: 0.6 - 0.1 * t)),
