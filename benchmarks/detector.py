@@ -26,7 +26,7 @@ def table(repetitions: int, seed: int) -> list[str]:
     """Markdown: one line a kind, one column a length."""
     head = [f"{n} values" for n in entropy_curves.LENGTHS]
     lines = [f"| curve | right verdict | {' | '.join(head)} |", "|---|---|" + "---|" * len(head)]
-    for kind in entropy_curves.KINDS:
+    for kind in (*entropy_curves.KINDS, *entropy_curves.MISSED):
         cells = []
         for n in entropy_curves.LENGTHS:
             counts = entropy_curves.verdicts(

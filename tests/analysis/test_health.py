@@ -171,6 +171,14 @@ def test_the_words_say_what_the_first_values_were_where_they_moved():
     assert judge(STEPS, np.full(200, 0.6)).text == "steady (early 0.6, last 0.6 nats)"
 
 
+def test_what_is_missed_shows_in_the_words():
+    [kind] = entropy_curves.MISSED
+    found = judge(STEPS, kind.draw(np.random.default_rng(0), 200))
+    assert found.verdict == "steady"
+    assert found.span[1] > 5 * found.span[0]
+    assert " to " in found.text
+
+
 def test_the_early_level_never_changes():
     curve = np.where(STEPS < 6, 0.6, 2.0)
     assert {found.early for found in live(STEPS, curve)[10:]} == {0.6}

@@ -130,6 +130,11 @@ ILL: tuple[Kind, ...] = (
 )  # fmt: skip
 """An alarm is right."""
 
+MISSED: tuple[Kind, ...] = (
+    Kind("collapse after 1 step, .6 to .1", _set("collapsed"), _counted(lambda i, n: np.where(i < 1, 0.6, 0.1))),
+)
+"""Where the rules are known to see nothing: the first 5 values have the new level, and no absolute limit is crossed."""
+
 KINDS = HEALTHY + DRIFTING + ILL
 ALARMS = frozenset({"collapsed", "exploded", "not a number"})
 
