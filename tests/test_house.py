@@ -62,7 +62,9 @@ def test_a_forbidden_import_breaks_the_contract(tmp_path):
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md", "README.md"])
 def test_a_page_names_only_files_that_are_there(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    tops = "harness|analysis|tests|docs|benchmarks" if page == "README.md" else "harness|analysis|conf|sweeps|tests|docs"
+    tops = (
+        "harness|analysis|tests|docs|benchmarks" if page == "README.md" else "harness|analysis|conf|sweeps|tests|docs"
+    )
     named = set(re.findall(rf"(?<![\w/.])(?:{tops})/[\w./*-]*[\w*]", text))
     assert named
     missing = [name for name in sorted(named) if not list(ROOT.glob(name))]
