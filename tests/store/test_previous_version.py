@@ -61,7 +61,6 @@ def test_frozen_names_of_modules_lead_to_modules(previous):
 
 
 def test_a_job_of_the_previous_version_is_known_in_the_queue_and_can_be_cancelled(previous, slurm, capsys):
-    slurm.wish()
     out = printed(capsys, "status", QUEUED)
     assert f"{QUEUED}  qae       0.3" in out
     script = next((previous.runs / "_slurm").glob("*/submission.sh")).read_text()

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.commands.doctor import slurm as cluster
@@ -23,9 +23,6 @@ _SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "wekafs", "panfs", "orange
 _BYTES_A_PARAMETER = 16
 """Of a checkpoint: weights, float32 master copy and Adam's two moments, rounded up."""
 _LEAST_FREE_GB = 5.0
-
-
-Check = Callable[[], Iterator[Finding]]
 
 
 def findings(store: Store, composed: Composed, *, job: bool = False) -> Iterator[Finding]:
