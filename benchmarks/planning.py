@@ -113,7 +113,8 @@ def main() -> None:
     print(f"  freeze         {frozen:6.2f}   {1000 * frozen / len(entries):.1f} ms a run")
     ours, theirs = interpolation_times()
     print(
-        f"  interpolations {1000 * ours:6.2f} ms a run, OmegaConf {1000 * theirs:.0f} ms: {theirs / ours:.0f} times as long"
+        f"  interpolations {1000 * ours:6.2f} ms a run,"
+        f" OmegaConf {1000 * theirs:.0f} ms: {theirs / ours:.0f} times as long"
     )
     one = hydra_compose()
     print(f"  Hydra's compose of one run {one:.2f}; of {len(entries)} runs {one * len(entries):.0f}")
