@@ -22,9 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A run, and which of its logs."""
     parser.add_argument("runs", nargs="+", metavar="RUNS", help=targets.WHICH)
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing as the log grows")
-    parser.add_argument(
-        "-n", "--lines", type=int, default=100, help="how many of the last lines to show (default: 100)"
-    )
+    parser.add_argument("-n", "--lines", type=int, default=100, help="how many lines to show (default: 100)")
     parser.add_argument("--attempt", type=int, help="show this attempt (default: the last)")
     parser.add_argument(
         "--eval", type=int, nargs="?", const=-1, metavar="STEP", help="show an evaluation's log (default: the latest)"

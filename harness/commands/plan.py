@@ -18,9 +18,7 @@ HELP = "show what `sweep` would do and why; changes nothing"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A sweep or a study, and overrides."""
     parser.add_argument("sweep", nargs="?", default="smoke", help="a file of sweeps/ (default: smoke)")
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="overrides for every point, such as cluster=local"
-    )
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="overrides of every point: cluster=local")
 
 
 def asked(arguments: argparse.Namespace) -> tuple[str, list[str]]:

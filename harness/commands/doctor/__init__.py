@@ -19,9 +19,7 @@ HELP = "check for whatever would stop a run here, and say how to fix it"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The runs that are meant."""
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="settings of the runs you mean, as for `train`"
-    )
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings of the runs, as for `train`")
     parser.add_argument("--job", action="store_true", help="also submit a two-minute job that checks from a node")
 
 
