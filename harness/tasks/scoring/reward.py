@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.tasks.scoring import equivalence, scorer
+from harness.tasks.scoring import judge, scorer
 
 TRAINING_SCORER = "math_dapo"
 """Of verl, verl/utils/reward_score/math_dapo.py."""
 
-equivalence.require()
+judge.require()
 
 
 def compute_score(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.tasks.scoring import equivalence, truth
+from harness.tasks.scoring import judge, truth
 from harness.tasks.scoring.answer import extract
-from harness.tasks.scoring.equivalence import Judge
+from harness.tasks.scoring.judge import Judge
 from harness.tasks.scoring.markup import plain
 from harness.tasks.scoring.number import LONGEST, canonical, exact
 
@@ -55,7 +55,7 @@ def score(response: str, ground_truth: Any, compare: Judge | None = None) -> Ver
         return Verdict(True, text)
     if not text or len(text) > _LONGEST_SYMBOLIC:
         return Verdict(False, text or None)
-    ruling = (compare or equivalence.shared()).compare(gold, text)
+    ruling = (compare or judge.shared()).compare(gold, text)
     return Verdict(ruling.equal, text, ruling.timed_out)
 
 
