@@ -14,6 +14,8 @@ _MARKS = (
 _TAGGED = re.compile(r"<answer>(.*?)(?:</answer>|$)", re.IGNORECASE | re.DOTALL)
 # The end of a sentence: what follows explains the answer and is not part of it.
 _SENTENCE = re.compile(r"(?<=[\w)\]}$%°*])[.;!](?=\s|\*|$)")
+_BETWEEN_BOXES = re.compile(r"[\s$,;]*(?:\\(?:text|mbox)\s*\{\s*(?:and|or)\s*\}|and|or|,|;)[\s$]*")
+_MOST_BOXES = 10
 _LONGEST_BARE = 60
 
 
@@ -26,14 +28,34 @@ def extract(response: str) -> str | None:
     """
     text = before_end(response)
     box = boxed(text)
+    if box is not None:
+        box = _joined(text, box)
     found = [place for place in (_marked(text), box, _in_tag(text)) if place is not None]
     if not found:
         return _bare(text)
     place, content = max(found)
     inner = boxed(content)
+    if inner is not None and inner[1] != content:
+        sign = "-" if content[: inner[0]].strip(" $") == "-" else ""  # of -\\boxed{5}
+        place, value = _joined(content, inner)
+        inner = place, sign + value
     if inner is None and box is not None and box[0] < place < box[0] + len(box[1]):  # \boxed{\text{Answer: }70}
-        inner = box[0], plain(box[1]).rpartition(":")[2]
+        inner = box[0], _MARKS[0].sub("", plain(box[1]))
     return (inner[1] if inner else content).strip() or None
+
+
+def _joined(text: str, last: tuple[int, str]) -> tuple[int, str]:
+    r"""The last box with those right before it: `\boxed{1}` and `\boxed{2}` are one answer of two values."""
+    start, content = last
+    for _ in range(_MOST_BOXES):
+        before = boxed(text[:start])
+        if before is None:
+            break
+        between = text[before[0] :][: start - before[0]].partition("{")[2].removeprefix(before[1]).removeprefix("}")
+        if not _BETWEEN_BOXES.fullmatch(between) or before[1] == content:
+            break
+        start, content = before[0], f"{before[1]}, {content}"
+    return start, content
 
 
 def _marked(text: str) -> tuple[int, str] | None:

@@ -1,9 +1,7 @@
 r"""Whether two answers mean the same, part by part, with sympy for the expressions; unbounded in time.
 
-The LaTeX parser is that of math-verify (latex2sympy2_extended). Its `verify` is not used, and what it is given is prepared,
-because both lose meaning: they take 1/2^98 for 1/2^99 (rounding to 6 decimals), `2(3)` and `12 3` for sums, `52_8` for 52,
-`5t` for 5 (a unit), R for r, f' for f, anagrams of words for the words, and the last side of an equation for the whole.
-Two expressions are equal here when their difference is proven to be zero.
+`math_verify.verify` is not used: it rounds to 6 decimals (1/2^98 is 1/2^99 to it), judges anagrams as equal words,
+takes the last side of an equation for the whole, and depends on which of the two is the truth.
 """
 
 from __future__ import annotations
@@ -13,21 +11,17 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import sympy
-from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
-from sympy.core.function import AppliedUndef
 
 from harness.scoring.form import Based, Expression, Form, Group, Matrix, Opaque, Relation, Union, Words, read
+from harness.scoring.identity import is_zero, points
+from harness.scoring.latex import parsed
 from harness.scoring.unit import Unit, scale
 
-_DIGITS = 30
-"""Of a difference, to show that it is not zero; sympy works with as many more as that takes, up to `_MOST_DIGITS`."""
-_MOST_DIGITS = 2000
-_POINTS = ((3, 7), (-5, 3), (11, 13), (-17, 19), (23, 5))
-"""Numbers to try for the variables."""
 _NAME = re.compile(
-    r"(?:[A-Za-z]|\\(?!pi\b|infty\b)[a-zA-Z]+)'?(?:_(?:\w|\{[\w,]+\}))?'?(?:\([^()]*\)|\^\{?-1\}?\([^()]*\))?"  # x, f(x)
-    r"|m?\\angle[A-Z]+|[A-Z]{2,}|\|[A-Z]{2}\||\\overline\{[A-Z]+\}|\[[A-Z]+\]|[A-Z]\([^()]*\)"  # of a figure or an event
-    r"|\([a-zA-Z](?:_\{?\d+\}?)?(?:,[a-zA-Z](?:_\{?\d+\}?)?)+\)"  # (x,y)
+    # x, x_1, f(x); AB and others of a figure; (x,y)
+    r"(?:[A-Za-z]|\\(?!pi\b|infty\b)[a-zA-Z]+)'?(?:_(?:\w|\{[\w,]+\}))?'?(?:(?:\^\{?-1\}?)?\([^()]*\))?"
+    r"|m?\\angle[A-Z]+|[A-Z]{2,}|\|[A-Z]{2}\||\\overline\{[A-Z]+\}|\[[A-Z]+\]"
+    r"|\([a-zA-Z](?:_\{?\d+\}?)?(?:,[a-zA-Z](?:_\{?\d+\}?)?)+\)"
 )
 T = TypeVar("T")
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -53,7 +47,7 @@ def same(left: Form, right: Form) -> bool:
         return _letters(left) is not None and _letters(left) == _letters(right)
     if isinstance(left, Group) and isinstance(right, Group):
         if left.is_list or right.is_list or "set" in (left.kind, right.kind):
-            return _unordered(left, right)
+            return _unordered(left, right) or _regions(left, right)
         if left.kind == right.kind and len(left.items) == len(right.items):
             return all(map(same, left.items, right.items))
         return False
@@ -171,7 +165,7 @@ def _proportional(left: tuple[str, sympy.Expr], right: tuple[str, sympy.Expr]) -
     if is_zero(a) or is_zero(b):
         return is_zero(a) and is_zero(b)
     symbols = sorted(a.free_symbols | b.free_symbols, key=str)
-    for point in _points(symbols):
+    for point in points(symbols):
         under = b.subs(point)
         if under.is_number and not is_zero(under):
             factor = sympy.nsimplify(a.subs(point) / under) if not under.atoms(sympy.Float) else None
@@ -205,9 +199,12 @@ def _region(form: Form) -> tuple[str | None, sympy.Set] | None:
         if form.kind in ("or", "and"):
             if not all(isinstance(item, Relation) for item in form.items):
                 return None
-            return _joined([_region(item) for item in form.items], sympy.Union if form.kind == "or" else sympy.Intersection)
-        values = [parsed(item.text) if isinstance(item, Expression) else None for item in form.items]
-        if any(value is None or not value.is_extended_real for value in values):
+            return _joined(
+                [_region(item) for item in form.items], sympy.Union if form.kind == "or" else sympy.Intersection
+            )
+        given = [parsed(item.text) if isinstance(item, Expression) else None for item in form.items]
+        values = [value for value in given if value is not None and value.is_extended_real]
+        if len(values) < len(given):
             return None
         if form.kind == "set":
             return None, sympy.FiniteSet(*values)
@@ -231,7 +228,9 @@ def _solved(form: Relation) -> tuple[str | None, sympy.Set] | None:
     if form.signs == ("in",):
         inner = _region(form.parts[1])
         return (form.texts[0], inner[1]) if inner and _NAME.fullmatch(form.texts[0]) else None
-    names = [text for text in form.texts if re.fullmatch(r"[a-zA-Z]|\\(?!pi\b|infty\b)[a-zA-Z]+|[a-zA-Z]\([a-zA-Z]\)", text)]
+    names = [
+        text for text in form.texts if re.fullmatch(r"[a-zA-Z]|\\(?!pi\b|infty\b)[a-zA-Z]+|[a-zA-Z]\([a-zA-Z]\)", text)
+    ]
     if len(names) != 1:
         return None
     region: sympy.Set = sympy.Reals
@@ -256,7 +255,9 @@ def _solved(form: Relation) -> tuple[str | None, sympy.Set] | None:
 
 
 def _equal(left: Expression, right: Expression) -> bool:
-    if "".join(left.text.split()) == "".join(right.text.split()) and not re.search(r"\w\s+\w", left.text + "," + right.text):
+    if "".join(left.text.split()) == "".join(right.text.split()) and not re.search(
+        r"\w\s+\w", left.text + "," + right.text
+    ):
         return _scaled(left.unit, right.unit) == 1
     factor = _scaled(left.unit, right.unit)
     first, second = parsed(left.text), parsed(right.text)
@@ -268,121 +269,3 @@ def _equal(left: Expression, right: Expression) -> bool:
 def _scaled(left: Unit | None, right: Unit | None) -> sympy.Rational | None:
     factor = scale(left, right)
     return None if factor is None else sympy.Rational(factor.numerator, factor.denominator)
-
-
-def is_zero(value: sympy.Expr) -> bool:
-    """Whether an expression is proven to be zero for all values of its variables."""
-    if value == 0:
-        return True
-    if value.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
-        return False
-    unknown = {f: sympy.Symbol(f"f{i}") for i, f in enumerate(sorted(value.atoms(AppliedUndef), key=str))}
-    value = value.xreplace(unknown).doit()
-    if value == 0:
-        return True
-    symbols = sorted(value.free_symbols, key=str)
-    if any(_differs(value.subs(point)) for point in _points(symbols)):
-        return False
-    for simpler in (sympy.expand, lambda v: sympy.cancel(sympy.together(v)), sympy.simplify, sympy.radsimp, _full):
-        if simpler(value) == 0:
-            return True
-    if not symbols and value.is_algebraic:
-        return bool(sympy.minimal_polynomial(value, sympy.Symbol("x")) == sympy.Symbol("x"))
-    return False
-
-
-def _full(value: sympy.Expr) -> sympy.Expr:
-    return sympy.simplify(sympy.expand_func(sympy.expand_trig(value.rewrite(sympy.exp))))
-
-
-def _points(symbols: Sequence[sympy.Symbol]) -> list[dict[sympy.Symbol, sympy.Rational]]:
-    if not symbols:
-        return [{}]
-    count = len(_POINTS)
-    return [
-        {symbol: sympy.Rational(*_POINTS[(i + shift) % count]) + i // count for i, symbol in enumerate(symbols)}
-        for shift in range(count)
-    ]
-
-
-def _differs(value: sympy.Expr) -> bool:
-    """Whether a number is shown to be other than zero: sympy gives digits only of what is not cancelled."""
-    if value.is_Rational:
-        return bool(value != 0)
-    shown = value.evalf(_DIGITS, maxn=_MOST_DIGITS)
-    return any(part.is_Float and part._prec > 1 and part != 0 for part in shown.as_real_imag())
-
-
-# LaTeX
-
-_CONFIG = ConversionConfig(interpret_as_mixed_fractions=False, lowercase_symbols=False)
-_PLAIN = re.compile(r"(?<![\\a-zA-Z])(pi|sqrt|sin|cos|tan|cot|sec|csc|log|ln|exp|arcsin|arccos|arctan|theta|alpha|beta|infinity)(?![a-zA-Z])")
-_APPLIED = "fghFGHPQT"
-"""Letters that are functions before a bracket; others are factors."""
-_UNREADABLE = re.compile(
-    r"['′]|\\prime|[:&?@\"≈]|\d\s+\d|\d\s*_|(?<![\\a-zA-Z])[a-zA-Z]{5,}|\\(?:text|pm|mp|mod|ldots|dots|cdots)\b|\.\s*\.|\\begin\{(?!vmatrix)"
-)
-
-
-def parsed(text: str) -> sympy.Expr | None:
-    """An expression as sympy has it, with exact numbers; None where it is not read with certainty."""
-    prepared = _prepared(text)
-    if prepared is None:
-        return None
-    try:
-        value = _Latex2Sympy(is_real=None, config=_CONFIG).parse(prepared)
-    except RecursionError:
-        raise
-    except Exception:  # the parser raises Exception itself, sympy whatever it meets; neither is an answer then
-        return None
-    if not isinstance(value, sympy.Expr) or value.atoms(sympy.Float):
-        return None
-    if not value.atoms(sympy.Sum, sympy.Product):
-        value = value.xreplace({sympy.Symbol("i"): sympy.I})
-    return value.doit() if value.has(sympy.UnevaluatedExpr) else value
-
-
-def _prepared(text: str) -> str | None:
-    """LaTeX that the parser reads as it is meant; None where that cannot be said."""
-    text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-    text = _PLAIN.sub(lambda found: f"\\{found[1].replace('infinity', 'infty')} ", text)
-    text = text.replace("\\cdotp", "\\cdot").replace("*", "\\cdot ").replace("\\ast", "\\cdot ")
-    text = re.sub(r"\\l?vert\b|\\rvert\b", "|", text)
-    text = re.sub(r"(\d*)\.(\d*)\\overline\s*\{\s*(\d+)\s*\}", _repeating, text)
-    text = _arguments(text)
-    if _UNREADABLE.search(text):
-        return None
-    text = re.sub(r"(?<![\d.])(\d*)\.(\d+)", lambda d: f"(\\frac{{{int(d[1] + d[2])}}}{{1{'0' * len(d[2])}}})", text)
-    text = re.sub(r"(?<=\d)\.(?!\d)", "", text)
-    text = re.sub(
-        r"(?<![\d.}\)\^_a-zA-Z])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", r"(\1+\\frac{\2}{\3})", text
-    )  # a mixed number
-    text = re.sub(r"(?<![\^_])(?:\{|\()?\s*(\d+|\(\\frac\{\d+\}\{\d+\}\))\s*\^\\circ\s*(?:\}|\))?", r"(\\frac{\1\\cdot\\pi}{180})", text)
-    text = re.sub(r"(?<![\w\\}\)])(\d+)\s*/\s*(\d+)(?=\s*(?:[a-zA-Z]|\\pi|\\sqrt))", r"\\frac{\1}{\2}", text)  # 1/2x is x/2
-    text = re.sub(r"(?<![\\a-zA-Z_{])I(?![a-zA-Z])", "I_{1}", text)  # the parser's I is the imaginary unit
-    text = re.sub(r"\)\s*(?=[\d(])|(?<=[\d}])\s*(?=\()", lambda m: m[0].rstrip() + "\\cdot ", text)
-    text = re.sub(r"(\\(?:sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|log|ln|exp|arcsin|arccos|arctan|max|min|gcd|operatorname)(?:[_^]\{[^{}]*\})?)\\cdot \(", r"\1(", text)
-    return re.sub(rf"(?<![\\a-zA-Z])(?![{_APPLIED}])([a-zA-Z])\s*\(", r"\1\\cdot (", text)
-
-
-def _repeating(found: re.Match[str]) -> str:
-    whole, fixed, repeated = found[1] or "0", found[2], found[3]
-    under = 10 ** len(fixed) * (10 ** len(repeated) - 1)
-    over = int(whole + fixed + repeated) - int(whole + fixed)
-    return f"(\\frac{{{over}}}{{{under}}})"
-
-
-def _arguments(text: str) -> str:
-    r"""With braces around what `\frac12`, `\sqrt2`, `x^-1` and `2^(n+1)` take without."""
-    piece = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
-    text = re.sub(rf"\\frac\s*({piece}|\d|[a-zA-Z]|\\pi)\s*({piece}|\d|[a-zA-Z]|\\pi)", _fraction, text)
-    text = re.sub(r"\\sqrt\s*(\d|[a-zA-Z]|\\pi\b)", r"\\sqrt{\1}", text)
-    text = re.sub(r"\\sqrt\s*\(((?:[^()]|\([^()]*\))*)\)", r"\\sqrt{\1}", text)
-    text = re.sub(r"\^\s*\(((?:[^()]|\([^()]*\))*)\)", r"^{\1}", text)
-    text = re.sub(r"\^\s*([-+]?\d+|[-+][a-zA-Z])", r"^{\1}", text)
-    return re.sub(r"(\\log)_(\d)(?!\d)", r"\1_{\2}", text)
-
-
-def _fraction(found: re.Match[str]) -> str:
-    over, under = (part if part.startswith("{") else f"{{{part}}}" for part in (found[1], found[2]))
-    return f"\\frac{over}{under}"

@@ -89,7 +89,8 @@ class Opaque:
 Form = Expression | Words | Based | Group | Matrix | Union | Relation | Opaque
 
 _TOKEN = re.compile(
-    r"\\begin\{\w+\*?\}|\\end\{\w+\*?\}|\\\\|\\[{}]|\\[a-zA-Z]+|\\.|(?<![a-zA-Z])(?:or|and)(?![a-zA-Z])|[<>!]?=|.", re.DOTALL
+    r"\\begin\{\w+\*?\}|\\end\{\w+\*?\}|\\\\|\\[{}]|\\[a-zA-Z]+|\\.|(?<![a-zA-Z])(?:or|and)(?![a-zA-Z])|[<>!]?=|.",
+    re.DOTALL,
 )
 _OPENING = {"(", "[", "{", "\\{", "\\langle", "\\lfloor", "\\lceil"}
 _CLOSING = {")", "]", "}", "\\}", "\\rangle", "\\rfloor", "\\rceil"}
@@ -110,9 +111,10 @@ _BASE_WORDS = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,
     "sixteen": 16,
 }  # fmt: skip
-_FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc sinh cosh tanh arcsin arccos arctan log ln exp sqrt pi inf infty max min gcd lcm det mod".split()
-)
+_FUNCTIONS = {
+    "sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "log", "exp",
+    "sqrt", "inf", "infty", "max", "min", "gcd", "lcm", "det", "mod",
+}  # fmt: skip
 _MOST_SIGNS = 4
 """Plus-or-minus signs in one expression, each of which doubles its values."""
 
@@ -211,7 +213,9 @@ def _list(text: str) -> Form:
 
 def _flat(items: tuple[Form, ...]) -> tuple[Form, ...]:
     """Items with the two values of a plus-or-minus sign side by side with the others."""
-    return tuple(part for item in items for part in (item.items if isinstance(item, Group) and item.is_list else (item,)))
+    return tuple(
+        part for item in items for part in (item.items if isinstance(item, Group) and item.is_list else (item,))
+    )
 
 
 def _relation(text: str) -> Form:
@@ -295,7 +299,9 @@ def _signed(text: str, signs: list[str]) -> Iterator[str]:
     for chosen in ("+-", "-+") if linked else product("+-", repeat=len(signs)):
         found = iter(chosen) if not linked else None
 
-        def sign(match: re.Match[str], found: Iterator[str] | None = found, chosen: tuple[str, ...] | str = chosen) -> str:
+        def sign(
+            match: re.Match[str], found: Iterator[str] | None = found, chosen: tuple[str, ...] | str = chosen
+        ) -> str:
             return next(found) if found else chosen[match[0] == "\\mp"]
 
         yield re.sub(r"\\(?:pm|mp)\b", sign, text)

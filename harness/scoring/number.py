@@ -42,9 +42,9 @@ class Quantity:
 def exact(text: str, most_words: int = MOST_WORDS) -> Fraction | None:
     r"""The number that a text consists of, or None where it is no single plain number.
 
-    Understood: `070`, `70.0`, `1e3`, `1,000`, `1{,}000`, `-3/4`, `1 3/4`, `\frac{3}{4}`, `0.\overline{3}`, `x = 70` (one
-    letter before the sign; another equation is no number), `70^\circ`, `\$70`, `70\%`, and up to `most_words` words of
-    a unit behind it. A percent sign counts as a unit: 70% is 70.
+    Understood: `070`, `70.0`, `1e3`, `1,000`, `1{,}000`, `-3/4`, `1 3/4`, `\frac{3}{4}`, `0.\overline{3}`, `x = 70`
+    (one letter before the sign; another equation is no number), `70^\circ`, `\$70`, `70\%`, and up to `most_words`
+    words of a unit behind it. A percent sign counts as a unit: 70% is 70.
     """
     if len(text) > LONGEST:
         return None

@@ -3,8 +3,8 @@
 Training rows get what the recipe trains on, verl's `math_dapo` (+1 or -1; its looks at the last 300 characters and
 its strictness are part of the paper's setting; the overlong penalty is added by verl's reward manager `dapo`). Their
 `acc` is that same judgement, because dynamic sampling filters on it: with another one, groups whose rewards are all
-equal would stay in the batch. `math_dapo` compares texts, so a whole number is given to it in its shortest form (`025` as
-`25`). Evaluation rows are judged by the evaluation scorer.
+equal would stay in the batch. `math_dapo` compares texts, so a whole number is given to it in its shortest
+form (`025` as `25`). Evaluation rows are judged by the evaluation scorer.
 """
 
 from __future__ import annotations

@@ -50,11 +50,7 @@ def score(response: str, ground_truth: Any, compare: Judge | None = None) -> Ver
     if len(answer) > LONGEST:
         return Verdict(False, plain(answer[:LONGEST]) or None)
     right, number = quantity(gold), quantity(answer)
-    if right is not None or number is not None or not _RELATION.search(gold):  # of an equation, nothing is left out
-        value = exact(answer)
-        text = canonical(value) if value is not None else plain(answer)
-    else:
-        text = plain(answer)
+    text = plain(answer) if _RELATION.search(gold) and number is None else _vote(answer)
     if right is not None and number is not None:
         return Verdict(number.equals(right), text)
     if squeezed(plain(answer)) == squeezed(plain(gold)):
@@ -63,3 +59,11 @@ def score(response: str, ground_truth: Any, compare: Judge | None = None) -> Ver
         return Verdict(False, text or None)
     ruling = (compare or judge.shared()).compare(gold, answer)
     return Verdict(ruling.equal, text, ruling.timed_out)
+
+
+def _vote(answer: str) -> str:
+    """The text of an answer to what is no equation: `x = 70` and `m+n = 70.0` count for 70."""
+    value = exact(answer)
+    if value is None and "=" in answer:
+        value = exact(answer.rpartition("=")[2])
+    return canonical(value) if value is not None else plain(answer)

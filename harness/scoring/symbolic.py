@@ -19,6 +19,7 @@ from typing import TextIO
 MEMORY_BYTES = 4 * 2**30
 """Address space of the process: 2**(9**9**9) must not take the machine with it."""
 
+
 def serve(requests: TextIO, replies: TextIO) -> None:
     """Imports what takes seconds, says so, and answers requests until their end."""
     from harness.scoring.equivalence import equal

@@ -34,8 +34,8 @@ def given(value: Any) -> str:
 def shortest(text: str) -> str:
     r"""One text for answers of the same value: `025`, `27.0`, `336^\circ` and `1,000` become `25`, `27`, `336`, `1000`.
 
-    Only a plain whole number is written anew, its unit left out; an equation (`x = 5`) and all else keep their own form,
-    without the marks around it.
+    Only a plain whole number is written anew, its unit left out; an equation (`x = 5`) and all else keep their own
+    form, without the marks around it.
     """
     number = quantity(text)
     if number is not None and number.value.denominator == 1:

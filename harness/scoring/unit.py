@@ -1,7 +1,7 @@
 """Units behind an answer: what belongs to the value, and what only names it.
 
-A unit that only one side gives is left out of the comparison (70 cm answers 70). Two units of measure are compared: 70 m
-is not 70 cm, and 0.7 m is. Other words (apples, ways) are labels and are not judged.
+A unit that only one side gives is left out of the comparison (70 cm answers 70). Two units of measure are compared:
+70 m is not 70 cm, and 0.7 m is. Other words (apples, ways) are labels and are not judged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _SCALES = {
         "yd yds yard yards": Fraction(9144, 10_000), "mi mile miles": Fraction(1_609_344, 1000),
     },
     "mass": {
-        "g gram grams": Fraction(1), "kg kilogram kilograms": Fraction(1000), "mg milligram milligrams": Fraction(1, 1000),
+        "g gram grams": Fraction(1), "kg kilogram kilograms": Fraction(1000),
+        "mg milligram milligrams": Fraction(1, 1000),
         "lb lbs pound pounds": Fraction(45_359_237, 100_000), "oz ounce ounces": Fraction(45_359_237, 1_600_000),
     },
     "time": {
@@ -43,16 +44,36 @@ _SIGNS = {"%": "percent", "^\\circ": "degree"}
 _CURRENCIES = {"\\$": "dollar", "€": "euro", "£": "sterling", "¥": "yen"}
 _SQUARED = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 _ORDINALS = ("st", "nd", "rd", "th")
-_SHORT = ("men", "way", "cup", "box", "boy", "pen", "dog", "cat", "car", "bag", "hat", "egg", "set", "row", "job", "bus")
-# Words that change the value of a number or leave it open, so that it is no number with a unit.
-_NO_UNIT = frozenset(
-    "and or to pi times plus minus over squared cubed sqrt log ln sin cos tan cot sec csc hundred thousand million billion "
-    "trillion dozen divided factorial mod base less more than if when where approximately infinity infty not no only "
-    "choose at most least between none both".split()
+_SHORT = (
+    "men",
+    "way",
+    "cup",
+    "box",
+    "boy",
+    "pen",
+    "dog",
+    "cat",
+    "car",
+    "bag",
+    "hat",
+    "egg",
+    "set",
+    "row",
+    "job",
+    "bus",
 )
+# Words that change the value of a number or leave it open, so that it is no number with a unit.
+_NO_UNIT = {
+    "and", "or", "to", "pi", "times", "plus", "minus", "over", "squared", "cubed", "sqrt", "log", "ln", "sin", "cos",
+    "tan", "cot", "sec", "csc", "hundred", "thousand", "million", "billion", "trillion", "dozen", "divided",
+    "factorial", "mod", "base", "less", "more", "than", "if", "when", "where", "approximately", "infinity", "infty", "not", "no",
+    "only", "choose", "at", "most", "least", "between", "none", "both",
+}  # fmt: skip
 _WORD = r"[A-Za-z]++(?:\s*\^\s*\{?\s*[23]\s*\}?)?"
 # Possessive (`++`): a word is read once, else the time doubles with every letter of a sentence behind a number.
-_WORDS = re.compile(rf"(?P<gap>\s*|\s*\^\s*\{{\s*(?=(?:st|nd|rd|th)\b))(?P<words>{_WORD}(?:[\s./-]+{_WORD})*+)[\s.}}]*$")
+_WORDS = re.compile(
+    rf"(?P<gap>\s*|\s*\^\s*\{{\s*(?=(?:st|nd|rd|th)\b))(?P<words>{_WORD}(?:[\s./-]+{_WORD})*+)[\s.}}]*$"
+)
 _LONE = re.compile(r"(\^\\circ|%)\s*$")
 _ANGLES = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b|\\circ")
 """Before a degree sign: sin 30 degrees is a number of another kind than 30 degrees."""
@@ -73,10 +94,11 @@ LABEL = Unit(None, Fraction(1))
 
 
 def split(text: str) -> tuple[str, Unit | None]:
-    r"""(value, unit) of text without the marks around it (`markup.plain`): `15 cm^2`, `90^\circ`, `\$36`, `70%`, `12th`.
+    r"""(value, unit) of text without the marks around it (`markup.plain`): `15 cm^2`, `90^\circ`, `\$36`, `70%`,
+    `12th`.
 
-    Algebra is no unit: `5xy` and `3R^2` are themselves. A word counts where a space parts it from the value (`\text{...}`
-    does that) and it has four letters or is a known unit; at a digit only the latter (`70cm`).
+    Algebra is no unit: `5xy` and `3R^2` are themselves. A word counts where a space parts it from the value
+    (`\text{...}` does that) and it has four letters or is a known unit; at a digit only the latter (`70cm`).
     """
     found = _CURRENCY.search(text)
     if found:
