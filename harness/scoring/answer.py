@@ -13,7 +13,10 @@ _MARKS = (
 )
 _TAGGED = re.compile(r"<answer>(.*?)(?:</answer>|$)", re.IGNORECASE | re.DOTALL)
 # The end of a sentence: what follows explains the answer and is not part of it.
-_SENTENCE = re.compile(r"(?<=[\w)\]}$%°*])[.;!](?=\s|\*|$)")
+# But 10! is a factorial, and `x = 3; y = 70` two values.
+_SENTENCE = re.compile(
+    r"(?<=[\w)\]}$%°*!])\.(?=\s|\*|$)|(?<=[a-zA-Z]{2}|.[$*])!(?=\s|\*|$)|;(?=\s+(?!and\b|or\b)[a-zA-Z]{2,}\s)"
+)
 _BETWEEN_BOXES = re.compile(r"[\s$,;]*(?:\\(?:text|mbox)\s*\{\s*(?:and|or)\s*\}|and|or|,|;)[\s$]*")
 _MOST_BOXES = 10
 _LONGEST_BARE = 60
@@ -84,7 +87,7 @@ def _bare(text: str) -> str | None:
     for line in reversed(text.splitlines()):
         if len(line) > _LONGEST_BARE and line.strip(" \t$*_`"):
             return None
-        line = line.strip().removeprefix("> ").rstrip("!")
+        line = line.strip().removeprefix("> ")
         if plain(line):
             return line if exact(line, most_words=1) is not None else None
     return None

@@ -210,7 +210,10 @@ def _region(form: Form) -> tuple[str | None, sympy.Set] | None:
             return None, sympy.FiniteSet(*values)
         if form.is_list or len(values) != 2 or not (values[1] - values[0]).is_extended_positive:
             return None
-        return None, sympy.Interval(*values, form.kind[0] == "(", form.kind[1] == ")")
+        opened = form.kind[0] == "(", form.kind[1] == ")"
+        if any(value.is_infinite and not is_open for value, is_open in zip(values, opened, strict=True)):
+            return None  # infinity is in no set of numbers
+        return None, sympy.Interval(*values, *opened)
     return _solved(form) if isinstance(form, Relation) else None
 
 

@@ -103,7 +103,10 @@ _OPAQUE = {
     "\\cap", "\\setminus", "\\approx", "\\sim", "\\equiv", "\\to", "\\rightarrow", "\\Rightarrow", "\\implies", "\\mid",
     "\\cong", "\\subset", "\\subseteq", "\\notin", ":", "~=", "≈", "\\colon", "\\parallel", "\\perp", "\\pmod", "\\iff",
 }  # fmt: skip
-_MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[^{}]*\})?(.*)\\end\{\1\}", re.DOTALL)
+_MATRIX = re.compile(
+    r"(?P<factor>[^&]*?)\\begin\{(?P<kind>[pb]?matrix|array)\}(?:\{[^{}]*\})?(?P<rows>(?:(?!\\begin).)*)\\end\{(?P=kind)\}",
+    re.DOTALL,
+)
 _THOUSANDS = re.compile(r"[^,;]*?(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])[^,;]*")
 """1,000 is one number, as is that of x = 1,000; in brackets, commas part."""
 _BASED = re.compile(r"([0-9A-F]+)\s*_\s*(?:\{\s*(\w+)\s*\}|(\d)|ten)")
@@ -232,10 +235,7 @@ def _relation(text: str) -> Form:
 def _bracketed(text: str) -> Form | None:
     matrix = _MATRIX.fullmatch(_outer(text))
     if matrix:
-        rows = [row for row, _ in _split(matrix[2], {"\\\\"})]
-        while rows and not rows[-1]:
-            rows.pop()
-        return Matrix(tuple(tuple(_read(entry) for entry, _ in _split(row, {"&"})) for row in rows))
+        return _matrix(matrix["rows"], matrix["factor"].removesuffix("\\cdot").strip())
     if text.startswith("\\{") and _closes(text) == len(text) - 1:
         inner = text[2:-2].strip()
         if not inner:
@@ -253,6 +253,20 @@ def _bracketed(text: str) -> Form | None:
         if not isinstance(inner_form, Expression):  # (1 \pm 2), ((1, 2)), (x = 5)
             return inner_form
     return None
+
+
+def _matrix(text: str, factor: str) -> Form:
+    """The entries of a matrix, each times the factor before it."""
+    rows = [row for row, _ in _split(text, {"\\\\"})]
+    while rows and not rows[-1]:
+        rows.pop()
+    made = tuple(tuple(_read(entry) for entry, _ in _split(row, {"&"})) for row in rows)
+    if not factor:
+        return Matrix(made)
+    if any(not isinstance(entry, Expression) or entry.unit for row in made for entry in row):
+        return Opaque(f"{factor} {text}")
+    number = f"{factor}1" if factor in ("-", "+") else factor
+    return Matrix(tuple(tuple(Expression(f"({number}) \\cdot ({entry.text})") for entry in row) for row in made))  # type: ignore[union-attr]
 
 
 def _outer(text: str) -> str:

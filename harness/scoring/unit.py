@@ -66,8 +66,8 @@ _SHORT = (
 _NO_UNIT = {
     "and", "or", "to", "pi", "times", "plus", "minus", "over", "squared", "cubed", "sqrt", "log", "ln", "sin", "cos",
     "tan", "cot", "sec", "csc", "hundred", "thousand", "million", "billion", "trillion", "dozen", "divided",
-    "factorial", "mod", "base", "less", "more", "than", "if", "when", "where", "approximately", "infinity", "infty", "not", "no",
-    "only", "choose", "at", "most", "least", "between", "none", "both",
+    "factorial", "mod", "base", "less", "more", "than", "if", "when", "where", "approximately", "infinity",
+    "infty", "not", "no", "only", "choose", "at", "most", "least", "between", "none", "both",
 }  # fmt: skip
 _WORD = r"[A-Za-z]++(?:\s*\^\s*\{?\s*[23]\s*\}?)?"
 # Possessive (`++`): a word is read once, else the time doubles with every letter of a sentence behind a number.
