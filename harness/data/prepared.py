@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +72,9 @@ def content(path: Path) -> str:
     that an earlier version prepared, whose answers may have been altered.
     """
     if path.suffix == ".parquet":
+        refuse_altered(path)
         marked = _metadata(path)
         if CONTENT_KEY in marked:
-            _refuse_altered(path, marked)
             return marked[CONTENT_KEY].decode()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -101,8 +101,9 @@ def _metadata(path: Path) -> dict[bytes, bytes]:
         return {}
 
 
-def _refuse_altered(path: Path, marked: Mapping[bytes, bytes]) -> None:
-    if marked.get(TRUTHS_KEY) == TRUTHS.encode():
+def refuse_altered(path: Path) -> None:
+    """Raises: HarnessError for a set that an earlier version prepared."""
+    if not is_outdated(path):
         return
     about = path.with_suffix(".json")
     origin = files.read_json(about).get("from", "") if about.is_file() else ""
@@ -123,8 +124,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
     if not path.is_file():
         raise HarnessError(f"{path} does not exist: run `harness data prepare {path.stem}`")
-    if is_outdated(path):
-        _refuse_altered(path, _metadata(path))
+    refuse_altered(path)
     try:
         return pq.read_table(path).to_pylist()
     except pa.ArrowException as error:

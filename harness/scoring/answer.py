@@ -18,6 +18,7 @@ _SENTENCE = re.compile(
     r"(?<=[\w)\]}$%°*!])\.(?=\s|\*|$)|(?<=[a-zA-Z]{2}|.[$*])!(?=\s|\*|$)|;(?=\s+(?!and\b|or\b)[a-zA-Z]{2,}\s)"
 )
 _BETWEEN_BOXES = re.compile(r"[\s$,;]*(?:\\(?:text|mbox)\s*\{\s*(?:and|or)\s*\}|and|or|,|;)[\s$]*")
+_MINUS = re.compile(r"[$=:([]\s*-\s*$")
 _MOST_BOXES = 10
 _LONGEST_BARE = 60
 
@@ -39,9 +40,7 @@ def extract(response: str) -> str | None:
     place, content = max(found)
     inner = boxed(content)
     if inner is not None and inner[1] != content:
-        sign = "-" if content[: inner[0]].strip(" $") == "-" else ""  # of -\\boxed{5}
-        place, value = _joined(content, inner)
-        inner = place, sign + value
+        inner = _joined(content, inner)
     if inner is None and box is not None and box[0] < place < box[0] + len(box[1]):  # \boxed{\text{Answer: }70}
         inner = box[0], _MARKS[0].sub("", plain(box[1]))
     return (inner[1] if inner else content).strip() or None
@@ -58,6 +57,8 @@ def _joined(text: str, last: tuple[int, str]) -> tuple[int, str]:
         if not _BETWEEN_BOXES.fullmatch(between) or before[1] == content:
             break
         start, content = before[0], f"{before[1]}, {content}"
+    if _MINUS.search(text[:start]):  # -\boxed{5}
+        content = f"-{content}" if content.replace(".", "").isalnum() else f"-({content})"
     return start, content
 
 

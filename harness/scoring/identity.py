@@ -27,6 +27,13 @@ def is_zero(value: sympy.Expr) -> bool:
     symbols = sorted(value.free_symbols, key=str)
     if any(_differs(value.subs(point)) for point in points(symbols)):
         return False
+    try:
+        return _cancels(value, symbols)
+    except (NotImplementedError, ValueError, TypeError, sympy.PolynomialError):  # what sympy cannot do is not proven
+        return False
+
+
+def _cancels(value: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> bool:
     for simpler in (sympy.expand, lambda v: sympy.cancel(sympy.together(v)), sympy.simplify, sympy.radsimp, _full):
         if simpler(value) == 0:
             return True

@@ -204,6 +204,9 @@ def test_a_set_of_an_earlier_version_is_never_used(tmp_path, monkeypatch):
     for reading in (prepared.content, prepared.read, lambda path: show("aime24", 1, tmp_path)):
         with pytest.raises(HarnessError, match=why):
             reading(result.path)
+    composed = compose(["model=qwen3_0_6b_base", f"data.train_files=[{result.path}]", "data=gsm8k_train"])
+    with pytest.raises(HarnessError, match=why):
+        signature(composed, tmp_path)
     monkeypatch.setattr(hub, "fetch", lambda source: tmp_path / "a.jsonl")
     again = prepare("aime24", tmp_path)
     assert again.fresh

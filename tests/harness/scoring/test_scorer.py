@@ -9,7 +9,7 @@ import pytest
 from harness.errors import HarnessError
 from harness.scoring import judge
 from harness.scoring.judge import Judge
-from harness.scoring.scorer import SCORER, score
+from harness.scoring.scorer import SCORER, current, score
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +139,25 @@ def test_the_scorer_has_a_name_and_a_version():
     name, version = SCORER.split("/")
     assert name
     assert int(version) >= 1
+
+
+def test_rows_are_of_the_scorer_that_judged_them():
+    """A run planned before an update goes on with today's."""
+    assert current("exact-or-symbolic/2") == SCORER
+    assert current("arithmetic/1") == "arithmetic/1"
+
+
+@pytest.mark.parametrize(
+    ("response", "truth", "text"),
+    [
+        ("Answer: m+n = 33.0", "33", "33"),
+        ("Answer: x = 70", "70", "70"),
+        ("Answer: $x - y = 5$", "x + y = 5", "x - y = 5"),
+        ("Answer: 5", "x + y = 5", "5"),
+    ],
+)
+def test_a_vote_for_an_equation_is_not_one_for_its_right_side(symbolic, response, truth, text):
+    assert score(response, truth, symbolic).answer == text
 
 
 @pytest.mark.slow  # imports verl
