@@ -100,9 +100,11 @@ _SIGNS = {
     "≠": "!=", "!=": "!=", "\\in": "in", "∈": "in",
 }  # fmt: skip
 _OPAQUE = {
-    "\\cap", "\\setminus", "\\approx", "\\sim", "\\equiv", "\\to", "\\rightarrow", "\\Rightarrow", "\\implies", "\\mid",
-    "\\cong", "\\subset", "\\subseteq", "\\notin", ":", "~=", "≈", "\\colon", "\\parallel", "\\perp", "\\pmod", "\\iff",
+    "\\cap", "\\setminus", "\\sim", "\\equiv", "\\to", "\\rightarrow", "\\Rightarrow", "\\implies", "\\mid",
+    "\\cong", "\\subset", "\\subseteq", "\\notin", ":", "\\colon", "\\parallel", "\\perp", "\\pmod", "\\iff",
 }  # fmt: skip
+_ROUGHLY = {"\\approx", "≈"}
+"""What follows only says how large the value is."""
 _MATRIX = re.compile(
     r"(?P<factor>[^&]*?)\\begin\{(?P<kind>[pb]?matrix|array)\}(?:\{[^{}]*\})?(?P<rows>(?:(?!\\begin).)*)\\end\{(?P=kind)\}",
     re.DOTALL,
@@ -132,8 +134,11 @@ def _read(text: str, wrapped: bool = False) -> Form:
     words = _words(text, wrapped)
     if words is not None:
         return words
-    parts = list(_split(text, {",", ";", "or", "and", "\\cup", *_SIGNS, *_OPAQUE}))
+    parts = list(_split(text, {",", ";", "or", "and", "\\cup", *_SIGNS, *_OPAQUE, *_ROUGHLY}))
     marks = {mark for _, mark in parts}
+    if marks & _ROUGHLY:
+        value, *rest = (part for part, _ in _split(text, _ROUGHLY))
+        return _read(value if len(rest) != 1 or len(value) > 1 else f"{value} = {rest[0]}")  # x \approx 3.5
     if marks & _OPAQUE:
         return Opaque(text)
     if marks & {",", ";", "or", "and"}:

@@ -18,12 +18,6 @@ VERSION = "3"
 SCORER = f"{NAME}/{VERSION}"
 """What stands beside every evaluated response."""
 
-
-def current(name: str) -> str:
-    """What judges the rows of a run whose plan names a scorer: of ours today's version, whichever it was planned with."""
-    return SCORER if name.partition("/")[0] == NAME else name
-
-
 _LONGEST_SYMBOLIC = 400
 _RELATION = re.compile(r"[=<>≤≥≠]|\\(?:le|ge|lt|gt|ne|in)")
 
@@ -65,6 +59,11 @@ def score(response: str, ground_truth: Any, compare: Judge | None = None) -> Ver
         return Verdict(False, text or None)
     ruling = (compare or judge.shared()).compare(gold, answer)
     return Verdict(ruling.equal, text, ruling.timed_out)
+
+
+def current(name: str) -> str:
+    """What judges the rows of a run whose plan names a scorer: of ours today's version."""
+    return SCORER if name.partition("/")[0] == NAME else name
 
 
 def _vote(answer: str) -> str:

@@ -212,7 +212,8 @@ class RecordingTrainer(PPOTrainerSync):
         seed = int(self.config.actor_rollout_ref.rollout.seed)
         responses = read_responses(batch, self.tokenizer, train=False)
         seed_of = partial(evaluation_seed, seed, self.global_steps) if seeded else None
-        table = evaluation_table(responses, self.global_steps, self.words, scorer.current(self.settings.scorer), seed_of)
+        judge = scorer.current(self.settings.scorer)
+        table = evaluation_table(responses, self.global_steps, self.words, judge, seed_of)
         self._evaluated.append(table)
         self.records.beat("eval", max(0, self.global_steps - 1))
 

@@ -8,14 +8,18 @@ and 8 words and choices. Half of the pairs look alike and must differ.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+import harness
 from harness.scoring.equivalence import equal
 from harness.scoring.judge import Judge
 from harness.scoring.scorer import score
 
+DOCS = Path(harness.__file__).parents[1] / "docs" / "data.md"
 R, W = True, False
 PAIRS = [
     # whole numbers
@@ -49,6 +53,8 @@ PAIRS = [
     ("radical", "1+2\\sqrt{3}", "2\\sqrt3+1", R), ("radical", "1+2\\sqrt{3}", "3\\sqrt3", W), ("radical", "\\sqrt{51}", "√51", R),
     ("radical", "\\sqrt{2+\\sqrt3}", "\\frac{\\sqrt6+\\sqrt2}{2}", R), ("radical", "\\sqrt{10^{40}+1}", "10^{20}", W),
     ("radical", "\\sqrt[3]{2}", "2^{1/3}", R), ("radical", "\\sqrt[3]{2}", "3\\sqrt{2}", W), ("radical", "-\\sqrt{3}", "\\sqrt{-3}", W),
+    ("radical", "2\\sqrt{3}", "2\\sqrt{3} \\approx 3.46", R), ("radical", "3.46", "2\\sqrt{3} \\approx 3.46", W),
+    ("radical", "2\\sqrt{3}", "A = 2\\sqrt{3} \\approx 3.46", R), ("decimal", "3.5", "x \\approx 3.5", R),
     # pi and trigonometry
     ("pi", "\\pi", "3.141592653589793", W), ("pi", "288 \\pi", "288", W), ("pi", "18+2\\pi", "2(9+\\pi)", R),
     ("pi", "-\\frac{\\pi}{6}", "-\\pi/6", R), ("pi", "\\frac{20000}{\\pi}", "20000\\pi", W), ("pi", "12\\pi", "12pi", R),
@@ -159,3 +165,21 @@ def test_the_pairs_are_many_and_half_of_them_differ():
     assert len({pair[:3] for pair in PAIRS}) == len(PAIRS)
     assert 0.4 < sum(right for *_, right in PAIRS) / len(PAIRS) < 0.6
     assert min(Counter(kind for kind, *_ in PAIRS if kind != "other").values()) >= 4
+
+
+def documented():
+    """(truth, answer, right) of the table in docs/data.md, whose cells say "`answer` or `answer` for `truth`"."""
+    rows = [
+        line.split("|") for line in DOCS.read_text(encoding="utf-8").splitlines() if " for `" in line and line[0] == "|"
+    ]
+    for _, _, right, wrong, _ in rows:
+        for cell, verdict in ((right, R), (wrong, W)):
+            for found in re.finditer(r"((?:`[^`]+`(?: or |, )?)+) for `([^`]+)`", cell):
+                yield from ((found[2], answer, verdict) for answer in re.findall("`([^`]+)`", found[1]))
+
+
+@pytest.mark.slow
+def test_the_table_in_the_documentation_is_true(judge):
+    table = list(documented())
+    assert len(table) > 30
+    assert [(gold, answer, score(f"Answer: ${answer}$", gold, judge).correct) for gold, answer, _ in table] == table

@@ -17,6 +17,7 @@ from harness.errors import HarnessError
 from harness.scoring import form
 from harness.scoring.equivalence import equal
 from harness.scoring.judge import Judge
+from harness.scoring.markup import plain
 from harness.scoring.scorer import score
 from harness.scoring.truth import given as truth
 from tests.support.shared import SHARED, needs
@@ -160,6 +161,6 @@ def test_fractions_are_equal_where_they_are_the_same_number(value, other):
 def test_any_text_is_read(answer):
     """Whatever a model writes is right or wrong, and no error."""
     text = answer.strip()
-    if text and form.plain(text):
+    if text and plain(text):
         assert isinstance(equal("x + 1 = 5", text), bool)
         assert truth(text) == text
