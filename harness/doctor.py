@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness import wandbhost
 from harness.compose import Composed, compose, project_folder
+from harness.data import prepared
 from harness.errors import HarnessError
 from harness.store import Store
 
@@ -221,6 +222,9 @@ def inputs(composed: Composed) -> Iterator[Finding]:
         elif missing:
             remedy = f"harness data prepare {Path(missing[0]).stem}, or correct {key} in conf/{key}"
             yield Finding(FAILURE, key, f"{missing[0]} does not exist", remedy)
+        elif old := [name for name in files if prepared.is_outdated(project / os.path.expanduser(name))]:
+            remedy = f"harness data prepare {Path(old[0]).stem}"
+            yield Finding(FAILURE, key, f"{old[0]} was prepared by an earlier version, which altered answers", remedy)
         else:
             yield Finding(OK, key, f"{len(files)} files are there")
 

@@ -87,7 +87,7 @@ def is_prepared(path: Path) -> bool:
 
 def is_outdated(path: Path) -> bool:
     """Whether an earlier version prepared it, which altered answers."""
-    marked = _metadata(path)
+    marked = _metadata(path) if path.suffix == ".parquet" else {}
     return CONTENT_KEY in marked and marked.get(TRUTHS_KEY) != TRUTHS.encode()
 
 

@@ -111,7 +111,7 @@ _MATRIX = re.compile(
 )
 _THOUSANDS = re.compile(r"[^,;]*?(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])[^,;]*")
 """1,000 is one number, as is that of x = 1,000; in brackets, commas part."""
-_BASED = re.compile(r"([0-9A-F]+)\s*_\s*(?:\{\s*(\w+)\s*\}|(\d)|ten)")
+_BASED = re.compile(r"(?:\((?=\w+\)))?([0-9A-F]+)\)?\s*_\s*(?:\{\s*(\w+)\s*\}|(\d)|ten)")
 _BASE_WORDS = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,
     "sixteen": 16,

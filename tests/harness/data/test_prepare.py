@@ -6,9 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness import doctor
 from harness.compose import compose
 from harness.data import hub, prepared, problem
 from harness.data.catalogue import SOURCES
+from harness.data.command import listing
 from harness.data.prepare import prepare, show, told
 from harness.errors import HarnessError
 from harness.scoring.reward import compute_score
@@ -204,9 +206,12 @@ def test_a_set_of_an_earlier_version_is_never_used(tmp_path, monkeypatch):
     for reading in (prepared.content, prepared.read, lambda path: show("aime24", 1, tmp_path)):
         with pytest.raises(HarnessError, match=why):
             reading(result.path)
+    assert "outdated" in next(line for line in listing(tmp_path).splitlines() if line.startswith("aime24 "))
     composed = compose(["model=qwen3_0_6b_base", f"data.train_files=[{result.path}]", "data=gsm8k_train"])
     with pytest.raises(HarnessError, match=why):
         signature(composed, tmp_path)
+    found = {finding.subject: finding for finding in doctor.inputs(composed)}
+    assert (found["data"].level, found["data"].remedy) == (doctor.FAILURE, "harness data prepare aime24")
     monkeypatch.setattr(hub, "fetch", lambda source: tmp_path / "a.jsonl")
     again = prepare("aime24", tmp_path)
     assert again.fresh

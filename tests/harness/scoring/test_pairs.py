@@ -126,6 +126,7 @@ PAIRS = [
     ("unit", "8\\pi", "8\\pi \\text{ cm}", R), ("unit", "20 minutes", "20 hours", W),
     # other bases
     ("base", "52_8", "52_{8}", R), ("base", "52_8", "52_9", W), ("base", "52_8", "52", W), ("base", "52_8", "42", W),
+    ("base", "52_8", "(52)_8", R), ("base", "52_8", "(25)_8", W),
     ("base", "4210_{5}", "4201_5", W), ("base", "2516_8", "2516_{\\text{eight}}", R),
     # words and choices
     ("words", "\\text{Evelyn}", "Evelyn", R), ("words", "\\text{Evelyn}", "Angela", W), ("words", "\\text{east}", "seat", W),
