@@ -51,8 +51,8 @@ def listing(project: Path) -> str:
     lines = []
     for source in catalogue.SOURCES.values():
         count = f"{source.least}" if source.least == source.most else f"{source.least}-{source.most}"
-        there = (prepared.folder(project) / f"{source.name}.parquet").is_file()
-        state = "prepared" if there else "-"
+        path = prepared.folder(project) / f"{source.name}.parquet"
+        state = "-" if not path.is_file() else "outdated" if prepared.is_outdated(path) else "prepared"
         lines.append(f"{source.name:<15} {source.split:<6} {count:>12}  {state:<9} {source.url}")
     lines.append(f"{catalogue.BUILTIN:<15} both   {'built in':>12}  {'made':<9} made when a run needs it")
     return "\n".join(lines)

@@ -21,6 +21,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.files import read_json
 from harness.store import renamed
+from harness.tasks.data import prepared
 from harness.trainer import checkpoints, environment, joined, processes, tracking
 from harness.trainer.cpu import forkserver
 from harness.trainer.environment import Attempt
@@ -40,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         attempt = _attempt(options.run_dir, options.attempt)
         spec = read_spec(attempt.run_dir)
+        for path in (*_files(spec, "train_files"), *_files(spec, "val_files")):
+            prepared.refuse_altered(path)
         # The W&B service of whoever started us would outlive us, hold our run as in use, and not be ours to flush.
         os.environ.pop("WANDB_SERVICE", None)
         if options.fork_server and environment.on_cpu(spec["verl"]):
@@ -105,6 +108,12 @@ def read_spec(run_dir: Path) -> dict[str, Any]:
         if key not in spec:
             raise HarnessError(f"{path} has no {key!r}: plan the run again")
     return renamed.current(spec)
+
+
+def _files(spec: Mapping[str, Any], key: str) -> list[Path]:
+    """Data files of a run, of which verl takes one or a list; relative ones lie in its folder of work."""
+    found = spec["verl"].get("data", {}).get(key) or []
+    return [Path(name) for name in ([found] if isinstance(found, str) else found)]
 
 
 def _train(

@@ -16,6 +16,7 @@ from harness.commands.doctor.findings import FAILURE, OK, WARNING, Finding
 from harness.config.compose import Composed, project_folder
 from harness.errors import HarnessError
 from harness.store.runs import Store
+from harness.tasks.data import prepared
 
 VERL = (0, 9)
 """The versions of verl whose keys and hooks this harness knows."""
@@ -175,6 +176,9 @@ def inputs(composed: Composed) -> Iterator[Finding]:
         elif missing:
             remedy = f"harness data prepare {Path(missing[0]).stem}, or correct {key} in conf/{key}"
             yield Finding(FAILURE, key, f"{missing[0]} does not exist", remedy)
+        elif old := [name for name in files if prepared.is_outdated(project / os.path.expanduser(name))]:
+            remedy = f"harness data prepare {Path(old[0]).stem}"
+            yield Finding(FAILURE, key, f"{old[0]} was prepared by an earlier version, which altered answers", remedy)
         else:
             yield Finding(OK, key, f"{len(files)} files are there")
 

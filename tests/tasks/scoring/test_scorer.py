@@ -9,7 +9,7 @@ import pytest
 from harness.errors import HarnessError
 from harness.tasks.scoring import judge
 from harness.tasks.scoring.judge import Judge
-from harness.tasks.scoring.scorer import SCORER, score
+from harness.tasks.scoring.scorer import SCORER, current, score
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +104,7 @@ def test_no_text_makes_the_reading_of_it_slow(response, right):
 def test_a_process_says_when_it_is_ready_and_a_hang_gets_no_more_than_its_limit(monkeypatch):
     limits = []
     read = judge._read_line
-    monkeypatch.setattr(
-        equivalence, "_read_line", lambda handle, seconds: limits.append(seconds) or read(handle, seconds)
-    )
+    monkeypatch.setattr(judge, "_read_line", lambda handle, seconds: limits.append(seconds) or read(handle, seconds))
     impatient = Judge(processes=1, seconds=0.5)
     try:
         for _ in range(2):
@@ -141,6 +139,25 @@ def test_the_scorer_has_a_name_and_a_version():
     name, version = SCORER.split("/")
     assert name
     assert int(version) >= 1
+
+
+def test_rows_are_of_the_scorer_that_judged_them():
+    """A run planned before an update goes on with today's."""
+    assert current("exact-or-symbolic/2") == SCORER
+    assert current("arithmetic/1") == "arithmetic/1"
+
+
+@pytest.mark.parametrize(
+    ("response", "truth", "text"),
+    [
+        ("Answer: m+n = 33.0", "33", "33"),
+        ("Answer: x = 70", "70", "70"),
+        ("Answer: $x - y = 5$", "x + y = 5", "x - y = 5"),
+        ("Answer: 5", "x + y = 5", "5"),
+    ],
+)
+def test_a_vote_for_an_equation_is_not_one_for_its_right_side(symbolic, response, truth, text):
+    assert score(response, truth, symbolic).answer == text
 
 
 @pytest.mark.slow  # imports verl
