@@ -8,7 +8,7 @@ import functools
 from harness.config import grid
 from harness.config.compose import project_folder
 from harness.planning import estimates, listing
-from harness.planning.plan import plan, summary
+from harness.planning.plan import check_compared, plan, summary
 from harness.slurm import admission, live
 from harness.store.runs import Store
 
@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     project = project_folder()
     sweep, store = grid.load(name, overrides), Store.default(project)
     entries = plan(sweep, store, project, functools.partial(live.states, store))
+    check_compared(sweep, entries, overrides)
     shown = listing.plan(sweep, entries, estimates.points(entries, store))
     print("\n\n".join([shown, *estimates.lines(entries, store), summary(entries)]), flush=True)
     admission.check(entries)

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.config.compose import Composed, compose
 from harness.config.grid import Sweep
+from harness.config.typed import to_plain
 from harness.errors import HarnessError
 from harness.planning.signature import run_id, signature
 from harness.store.runs import RunState, Store
@@ -113,6 +114,32 @@ def _twin(first: Planned, composed: Composed) -> str:
     if rank is not None and mine != other:
         return f"the same experiment as K={other:g}: both have rank {rank} of {group} (only ceil(K*G) matters)"
     return "the same run as a point above"
+
+
+def check_compared(sweep: Sweep, entries: Sequence[Planned], extra: Sequence[str] = ()) -> None:
+    """Raises: HarnessError where the sweep file compares with an arm that the sweep does not have.
+
+    `extra` overrides win over the file: where they choose another baseline, the file's comparison means nothing.
+    """
+    against = sweep.compare.get("against")
+    if against is None or any(text.startswith("baseline") for text in extra):
+        return
+    if isinstance(against, str) and against in {entry.composed.settings.baseline.name for entry in entries}:
+        return
+    import pandas as pd  # labels are the report's matter, and need it; most files name a baseline
+
+    from analysis.comparison import arms
+    from analysis.run import Run
+
+    nothing = pd.DataFrame({"step": pd.Series(dtype="int64")})
+    runs = [
+        Run(id=e.id, label=e.label, source="harness", history=nothing, config=to_plain(e.composed.settings))
+        for e in entries
+    ]
+    try:
+        arms.require(arms.group(runs), against)
+    except HarnessError as error:
+        raise HarnessError(f"{sweep.file.name}: compare.{error}") from None
 
 
 def todo(entries: Sequence[Planned]) -> list[Planned]:

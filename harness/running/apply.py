@@ -13,7 +13,7 @@ from harness.config.compose import compose, project_folder
 from harness.config.grid import Sweep, load
 from harness.config.machine import Machine, check, survey
 from harness.planning import estimates, freeze, listing, provenance
-from harness.planning.plan import Planned, plan, summary
+from harness.planning.plan import Planned, check_compared, plan, summary
 from harness.planning.signature import run_id, signature
 from harness.running import progress
 from harness.running import prune as prunes
@@ -42,6 +42,7 @@ def apply(
     project = project_folder()
     sweep, store = load(name, extra), Store.default(project)
     entries = plan(sweep, store, project, functools.partial(live.states, store))
+    check_compared(sweep, entries, extra)
     return carry_out(sweep, entries, store, project, report=report, trainer=trainer, prune=prune)
 
 

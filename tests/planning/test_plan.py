@@ -4,8 +4,10 @@ import shutil
 
 import pytest
 
+from harness import cli
+from harness.config import grid
 from harness.errors import HarnessError
-from harness.planning.plan import summary
+from harness.planning.plan import check_compared, summary
 from tests.support.lab import Lab
 
 STUDY = """
@@ -193,3 +195,27 @@ def test_a_damaged_record_of_a_sweep_is_named(done_lab, content):
         ids_of(done_lab.store, "study")
     assert done_lab.apply() == 0
     assert len(ids_of(done_lab.store, "study")) == 3
+
+
+@pytest.mark.parametrize(
+    ("against", "message"),
+    [
+        ("maen", "compare.against 'maen': no such arm; did you mean mean"),
+        ("rloo", "compare.against 'rloo': no such arm"),
+        ("{baseline.name: mean, recipe.clip_high: 0.5}", "compare.against .*no arm has these settings"),
+    ],
+)
+def test_a_comparison_with_an_arm_that_the_sweep_lacks_is_refused(lab, against, message):
+    lab.sweep(f"overrides: [steps=4]\ngrid: [{{baseline: [mean, qae]}}]\ncompare: {{against: {against}}}\n")
+    with pytest.raises(HarnessError, match=message):
+        check_compared(grid.load("study"), lab.plan())
+    check_compared(grid.load("study"), lab.plan(), ["baseline=rloo"])  # the command line wins over the file
+    assert cli.main(["plan", "study"]) == 2
+    assert cli.main(["sweep", "study"]) == 2
+    assert not lab.runs.exists()
+
+
+@pytest.mark.parametrize("against", ["mean", "QAE K=0.4", "{baseline.name: qae}", "{baseline.K: 0.4}"])
+def test_a_comparison_with_an_arm_of_the_sweep_is_planned(lab, against):
+    lab.sweep(f"overrides: [steps=4]\ngrid: [{{baseline: [mean, qae]}}]\ncompare: {{against: {against}}}\n")
+    check_compared(grid.load("study"), lab.plan())
