@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.config import reference
 from harness.config.compose import Composed, compose
 from harness.config.grid import Sweep
 from harness.config.typed import to_plain
@@ -132,9 +133,12 @@ def check_compared(sweep: Sweep, entries: Sequence[Planned], extra: Sequence[str
     from analysis.run import Run
 
     nothing = pd.DataFrame({"step": pd.Series(dtype="int64")})
+    configs = [
+        {**to_plain(e.composed.settings), "verl": reference.merged(e.composed.asked)} for e in entries
+    ]  # as in their specs
     runs = [
-        Run(id=e.id, label=e.label, source="harness", history=nothing, config=to_plain(e.composed.settings))
-        for e in entries
+        Run(id=e.id, label=e.label, source="harness", history=nothing, config=config)
+        for e, config in zip(entries, configs, strict=True)
     ]
     try:
         arms.require(arms.group(runs), against)

@@ -215,7 +215,16 @@ def test_a_comparison_with_an_arm_that_the_sweep_lacks_is_refused(lab, against, 
     assert not lab.runs.exists()
 
 
-@pytest.mark.parametrize("against", ["mean", "QAE K=0.4", "{baseline.name: qae}", "{baseline.K: 0.4}"])
+@pytest.mark.parametrize(
+    "against",
+    [
+        "mean",
+        "QAE K=0.4",
+        "{baseline.name: qae}",
+        "{baseline.K: 0.4}",
+        "{verl.actor_rollout_ref.actor.use_kl_loss: false}",
+    ],
+)
 def test_a_comparison_with_an_arm_of_the_sweep_is_planned(lab, against):
     lab.sweep(f"overrides: [steps=4]\ngrid: [{{baseline: [mean, qae]}}]\ncompare: {{against: {against}}}\n")
     check_compared(grid.load("study"), lab.plan())
