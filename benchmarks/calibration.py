@@ -8,7 +8,9 @@ functions:
   of known width, 2 x 1.96 true standard errors;
 - power: how often the verdict finds the true gain; best: how often a test would that knew the standard error;
 - false: how often at least one of five arms equal to the baseline is called different after Holm;
-- MDE: the mean stated detectable difference in points, and the power that the test really has at what it stated.
+- MDE: the mean detectable difference that the studies state, in points, and the power that the test really has at what
+  each stated;
+- plan: the detectable difference where the variance components are known, and the power that the test really has there.
 
     python benchmarks/calibration.py [--studies 1000] [--problems 30 500] [--samples 1 4 16 32] [--seeds 3 5 10]
         [--rates low middle ceiling] [--effects 0 0.15] [--pass-k 1]
@@ -27,7 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit, ndtr
 
-from analysis.statistics import difference, estimate
+from analysis.statistics import difference, estimate, power
+from analysis.statistics.components import Seeds, Sources
 from analysis.statistics.multiple import holm
 from analysis.statistics.passk import pass_at_k
 
@@ -75,6 +78,9 @@ class Outcome:
     stated: float
     """Mean stated detectable difference, points."""
     stated_power: float
+    planned: float
+    """Detectable difference from the components' true values (their means over all studies), points."""
+    planned_power: float
 
 
 def population(rate: str) -> np.ndarray:
@@ -129,6 +135,7 @@ def measure(design: Design, number: int, seed: int = 0, *, family: bool = True) 
     stated = np.array([d.detectable() for d in found[: min(number, 400)]])
     stated = stated[np.isfinite(stated)]
     errors, halves = estimates - gain, np.array([d.interval.high - d.interval.estimate for d in found])
+    planned = power.detectable(_expected([d.sources for d in found]))
     return Outcome(
         points=100 * gain,
         score=float(np.mean([s.low <= base <= s.high for s in scores])),
@@ -140,7 +147,21 @@ def measure(design: Design, number: int, seed: int = 0, *, family: bool = True) 
         false=wrong / number if family else float("nan"),
         stated=100 * float(stated.mean()),
         stated_power=float(np.mean([np.mean(np.abs(errors + d) > halves) for d in stated])),
+        planned=100 * planned,
+        planned_power=float(np.mean(np.abs(errors + planned) > halves)),
     )
+
+
+def _expected(found: list[Sources]) -> Sources:
+    """The mean of every source over studies."""
+    arms = [
+        Seeds(
+            float(np.mean([f.seeds[i].between for f in found])), float(np.mean([f.seeds[i].residual for f in found])),
+            found[0].seeds[i].count,
+        ) for i in range(2)
+    ]  # fmt: skip
+    problems = float(np.mean([f.problems for f in found]))
+    return Sources(problems, float(np.mean([f.problem_freedom for f in found])), tuple(arms))
 
 
 def line(design: Design, found: Outcome) -> str:
@@ -151,10 +172,14 @@ def line(design: Design, found: Outcome) -> str:
         f" | {100 * found.score:5.1f} {found.score_width:4.2f} | {100 * found.diff:5.1f} {found.diff_width:4.2f}"
         f" | {100 * found.power:5.1f} {100 * found.best:5.1f} | {100 * found.false:4.1f}"
         f" | {found.stated:5.1f} {100 * found.stated_power:5.1f}"
+        f" | {found.planned:5.1f} {100 * found.planned_power:5.1f}"
     )
 
 
-HEAD = "rate     problems samples seeds seedsd  gain | score width |  diff width | power  best | false |  MDE power"
+HEAD = (
+    "rate     problems samples seeds seedsd  gain | score width |  diff width | power  best | false |  MDE power"
+    " | plan power"
+)
 
 
 def main() -> None:

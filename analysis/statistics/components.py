@@ -40,7 +40,7 @@ class Layout:
 
     def sums(self, values: Floats) -> Floats:
         """(benchmarks,) sums of (problems,) values."""
-        return np.bincount(self.labels, weights=values, minlength=len(self.sizes))
+        return np.bincount(self.labels, weights=values, minlength=len(self.sizes)).astype(np.float64)
 
     def means(self, values: Floats) -> Floats:
         """(..., benchmarks) means of (..., problems) values."""
@@ -84,21 +84,22 @@ class Sources:
     @property
     def spread(self) -> tuple[float, float]:
         """(variance, degrees of freedom) of the estimate."""
-        variance, freedom = satterthwaite(self.problems, self.problem_freedom, self.seeds)
+        seeds = [(one.between, one.residual, one.count) for one in self.seeds]
+        variance, freedom = satterthwaite(self.problems, self.problem_freedom, seeds)
         return float(variance), float(freedom)
 
 
 def satterthwaite(
-    problems: ArrayLike, problem_freedom: float, seeds: Sequence[Seeds] | Sequence[tuple[Floats, Floats, int]]
+    problems: ArrayLike, problem_freedom: float, seeds: Sequence[tuple[ArrayLike, float, int]]
 ) -> tuple[Floats, Floats]:
-    """(variance, degrees of freedom) of an estimate: V = V_problems + sum over arms of max(MS_seeds - MS_residual, 0)/SP.
+    """(variance, degrees of freedom): V = V_problems + sum over arms of max(MS_seeds - MS_residual, 0) / (S P).
 
     The degrees of freedom are Satterthwaite's, V^2 / sum of (mean square)^2 / its own, at least those of the source
     that has fewest. An arm whose seeds differ less than the residual alone would make them adds neither.
 
     Args:
         problems: variance of the estimate over problems, a number or any shape.
-        seeds: one an arm; or (between, residual, count) with arrays of that shape.
+        seeds: (between, residual, count) of each arm as in `Seeds`; `between` of that shape.
 
     Returns:
         Two arrays of the shape of `problems`.
@@ -106,8 +107,7 @@ def satterthwaite(
     variance = np.asarray(problems, dtype=np.float64)
     squares = variance**2 / problem_freedom
     fewest = problem_freedom
-    for one in seeds:
-        between, residual, count = (one.between, one.residual, one.count) if isinstance(one, Seeds) else one
+    for between, residual, count in seeds:
         above = np.maximum(np.asarray(between, dtype=np.float64) - residual, 0.0)
         variance = variance + above
         squares = squares + np.where(above > 0, np.square(between), 0.0) / (count - 1)

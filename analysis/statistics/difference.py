@@ -56,7 +56,7 @@ class Difference:
     @property
     def method_level(self) -> bool:
         """Whether both arms have the seeds that a claim on the method needs, and show scatter."""
-        return self.p is not None
+        return self.interval.method_level and self.p is not None
 
     def detectable(self, comparisons: int = 1) -> float:
         """True difference that this very test finds with 80 % power at 5 %, one of so many comparisons (Bonferroni).
