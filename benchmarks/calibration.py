@@ -132,7 +132,7 @@ def measure(design: Design, number: int, seed: int = 0, *, family: bool = True) 
     estimates = np.array([d.interval.estimate for d in found])
     p = np.array([d.p for d in found])
     sd, score_sd = estimates.std(), np.std([s.estimate for s in scores])
-    stated = np.array([d.detectable() for d in found[: min(number, 400)]])
+    stated = np.array([d.detectable() for d in found[: min(number, 200)]])
     stated = stated[np.isfinite(stated)]
     errors, halves = estimates - gain, np.array([d.interval.high - d.interval.estimate for d in found])
     planned = power.detectable(_expected([d.sources for d in found]))

@@ -90,7 +90,7 @@ def detectable(results: Results) -> str:
         cell for arm in results.arms for j in results.ks
         if (cell := results.cell(arm, results.primary, j)).adjusted is not None
     ]  # fmt: skip
-    found = [100 * d.detectable(len(tested)) for d in compared if d.method_level]
+    found = [100 * d.detectable(len(tested)) for d in compared if d.method_level and d.scatters]
     if not found:
         few = any(not d.interval.method_level for d in compared)
         short = f"fewer than {MIN_SEEDS} seeds do not show how far seeds scatter"

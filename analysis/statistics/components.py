@@ -123,6 +123,11 @@ def problem_variance(by_problem: Floats, layout: Layout) -> tuple[float, float]:
     return total, total**2 / squares if squares > 0 else float((layout.sizes - 1).min())
 
 
+def unseen(layout: Layout, weight: float) -> float:
+    """Variance of the mean by one further problem of each benchmark that differs from it by a half, so weighted."""
+    return weight / 4 * float((1 / layout.sizes**2).sum()) / len(layout.sizes) ** 2
+
+
 def by_seed(scores: Floats, layout: Layout) -> Floats:
     """(seeds,) each seed's mean, benchmarks counted equally."""
     return layout.means(scores).mean(axis=-1)

@@ -12,7 +12,6 @@ from analysis.statistics import power
 from analysis.statistics.components import (
     LEVEL,
     MIN_SEEDS,
-    Layout,
     Seeds,
     Sources,
     arrange,
@@ -20,13 +19,16 @@ from analysis.statistics.components import (
     problem_variance,
     rates,
     seeds,
+    unseen,
 )
 from analysis.statistics.estimate import Interval
 
 UNSEEN = 1 / 24
-"""A further problem of each benchmark, on which the arms differ by a half, counts for so much of a problem: without it
-arms that agree on all problems asked would be equal for certain. 30 problems leave a standard error of 0.3 points."""
+"""A further problem of each benchmark, on which the arms differ by a half, counts for so much of a problem: arms that
+agree on all problems asked are not equal for certain. 30 problems leave a standard error of 0.3 points at least. Set by
+simulation, see docs/statistics.md."""
 _NONE = float("nan")
+_ROUNDING = 1e-24  # variance of rounding noise around equal values, which is no scatter
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Difference:
     """
     sources: Sources
     """Where its variance comes from."""
+    scatters: bool = True
+    """Whether seeds or problems differ at all; where they do not, `sources` holds the unseen problem alone."""
 
     @property
     def error(self) -> float:
@@ -61,9 +65,9 @@ class Difference:
     def detectable(self, comparisons: int = 1) -> float:
         """True difference that this very test finds with 80 % power at 5 %, one of so many comparisons (Bonferroni).
 
-        NaN where no test is made.
+        NaN where no test is made, and where nothing scatters: then the study does not show what it could find.
         """
-        return power.detectable(self.sources, comparisons) if self.method_level else _NONE
+        return power.detectable(self.sources, comparisons) if self.method_level and self.scatters else _NONE
 
 
 def paired(arm: ArrayLike, base: ArrayLike, strata: ArrayLike | None = None) -> Difference:
@@ -86,8 +90,9 @@ def paired(arm: ArrayLike, base: ArrayLike, strata: ArrayLike | None = None) -> 
     problems, freedom = problem_variance(by_problem, layout)
     claimed = min(len(a), len(b)) >= MIN_SEEDS
     known = tuple(s for x in (a, b) if (s := seeds(x, layout)) is not None) if claimed else ()
-    sources = Sources(problems + _unseen(layout), freedom, known)
-    return _difference(mean, centre, sources, min(len(a), len(b)), a.shape[1], claimed)
+    sources = Sources(problems + unseen(layout, UNSEEN), freedom, known)
+    scatters = problems + sum(s.between for s in known) > _ROUNDING
+    return _difference(mean, centre, sources, min(len(a), len(b)), a.shape[1], claimed, scatters)
 
 
 def over_seeds(arm: ArrayLike, base: ArrayLike) -> Difference:
@@ -105,19 +110,18 @@ def over_seeds(arm: ArrayLike, base: ArrayLike) -> Difference:
     if fewest >= MIN_SEEDS:
         known = tuple(Seeds(float(x.var(ddof=1)) / len(x), 0.0, len(x)) for x in (a, b))
     sources = Sources(0.0, float("inf"), known)
-    return _difference(float(a.mean()) - centre, centre, sources, fewest, 0, bool(known))
+    return _difference(float(a.mean()) - centre, centre, sources, fewest, 0, bool(known), True)
 
 
-def _unseen(layout: Layout) -> float:
-    return UNSEEN / 4 * float((1 / layout.sizes**2).sum()) / len(layout.sizes) ** 2
-
-
-def _difference(mean: float, base: float, sources: Sources, count: int, problems: int, claimed: bool) -> Difference:
+def _difference(
+    mean: float, base: float, sources: Sources, count: int, problems: int, claimed: bool, scatters: bool
+) -> Difference:
     variance, freedom = sources.spread
     relative = mean / base if base > 0 else None
-    if variance <= 1e-24:  # rounding noise around equal values is no scatter
-        return Difference(Interval(mean, _NONE, _NONE, count, problems), relative, None, sources)
+    if variance <= _ROUNDING:
+        return Difference(Interval(mean, _NONE, _NONE, count, problems), relative, None, sources, False)
     error = variance**0.5
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
     interval = Interval(mean, max(mean - half, -1.0), min(mean + half, 1.0), count, problems)
-    return Difference(interval, relative, float(2 * stdtr(freedom, -abs(mean) / error)) if claimed else None, sources)
+    p = float(2 * stdtr(freedom, -abs(mean) / error)) if claimed else None
+    return Difference(interval, relative, p, sources, scatters)

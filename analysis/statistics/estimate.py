@@ -19,12 +19,13 @@ from analysis.statistics.components import (
     problem_variance,
     rates,
     seeds,
+    unseen,
 )
 
 UNSEEN = 1 / 8
 """A further problem of each benchmark, solved half of the time, counts for so much of a problem: it keeps intervals
-honest near 0 and 1, where the few problems that decide may not be among those asked. Set by simulation, see
-docs/statistics.md."""
+honest near 0 and 1, where the few problems that decide may not be among those asked, and where nothing scatters. Set by
+simulation, see docs/statistics.md."""
 _NONE = float("nan")
 
 
@@ -62,11 +63,11 @@ def score(scores: ArrayLike, strata: ArrayLike | None = None) -> Interval:
     """
     (x,), layout = arrange([scores], strata)
     mean = float(by_seed(x, layout).mean())
-    centre, unseen = _with_unseen(x.mean(axis=0), layout)
-    problems, freedom = problem_variance(x.mean(axis=0), layout)
+    by_problem = x.mean(axis=0)
+    problems, freedom = problem_variance(by_problem, layout)
     found = seeds(x, layout)
-    sources = Sources(problems + unseen, freedom, () if found is None else (found,))
-    low, high = _wilson(centre, *sources.spread)
+    sources = Sources(problems + unseen(layout, UNSEEN), freedom, () if found is None else (found,))
+    low, high = _wilson(_centre(by_problem, layout), *sources.spread)
     return Interval(mean, min(low, mean), max(high, mean), len(x), x.shape[1])
 
 
@@ -92,12 +93,10 @@ def over_seeds(values: ArrayLike, *, rate: bool = True) -> Interval:
     return Interval(mean, low, high, len(x), 0)
 
 
-def _with_unseen(by_problem: Floats, layout: Layout) -> tuple[float, float]:
-    """(mean, variance that is added) with an unseen problem in every benchmark."""
-    means = layout.means(by_problem)
-    centre = float(((layout.sizes * means + UNSEEN / 2) / (layout.sizes + UNSEEN)).mean())
-    added = UNSEEN * (0.5 - means) ** 2 / layout.sizes**2
-    return centre, float(added.sum()) / len(layout.sizes) ** 2
+def _centre(by_problem: Floats, layout: Layout) -> float:
+    """The mean with the unseen problem in every benchmark; never 0 or 1."""
+    sums = layout.means(by_problem) * layout.sizes
+    return float(((sums + UNSEEN / 2) / (layout.sizes + UNSEEN)).mean())
 
 
 def _wilson(mean: float, variance: float, freedom: float) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from analysis.statistics.components import (
 from harness.errors import HarnessError
 
 POWER = 0.8
-_NODES = 24  # quantiles of each mean square
+_NODES = (8, 16)  # quantiles of the mean square of problems, and of those of seeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,20 @@ class Noise:
         return self.interaction + self.sampling / samples
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """Two arms of earlier runs on the same problems."""
+
+    arm: ArrayLike
+    """(seeds, problems) success rates c / n: pass@1."""
+    base: ArrayLike
+    samples: float
+    """n, responses a problem and seed."""
+    strata: ArrayLike | None = None
+    """(problems,) a benchmark's number. Components are those of as many problems of one benchmark that would give the
+    same variance."""
+
+
 def minimum_detectable(
     noise: Noise, seeds: int, problems: int, samples: int, comparisons: int = 1, power: float = POWER
 ) -> float:
@@ -65,7 +79,7 @@ def minimum_detectable(
     0.05 / comparisons (Bonferroni; Holm finds at least as much).
 
     Args:
-        noise: what earlier runs showed (`noise_of`, `pooled`), or assumptions.
+        noise: what earlier runs showed (`measured`), or assumptions (`assumed`).
 
     Returns:
         A value in (0, 1]; infinity below three seeds, where no test is made, and where even 100 points may be missed.
@@ -109,50 +123,21 @@ def chance(sources: Sources, difference: float, comparisons: int = 1) -> float:
     return float((ndtr((difference - critical) / error) + ndtr((-difference - critical) / error)).mean())
 
 
-def noise_of(arm: ArrayLike, base: ArrayLike, samples: float, strata: ArrayLike | None = None) -> Noise | None:
-    """The components that two arms of earlier runs show; None below three seeds in either.
+def measured(earlier: Sequence[Compared]) -> Noise | None:
+    """The components that comparisons of earlier runs show, the mean over those with three seeds an arm; None without.
 
-    Mean squares are solved for the components, none below 0. Sampling noise is told from that of seed and problem by
-    the samples: p (1 - p) / n of every seed and problem, without bias; from one sample a problem the two cannot be told
-    apart, and all is taken for sampling noise, so that a plan with more samples is then too hopeful.
-
-    Args:
-        arm, base: (seeds, problems) success rates c / n, columns the same problems.
-        samples: n, responses a problem and seed; pass@1 only.
-        strata: (problems,) a benchmark's number. Components are then those of as many problems of one benchmark that
-            would give the same variance.
+    Mean squares are solved for the components; what comes out negative over all comparisons together is 0. Sampling
+    noise is told from that of seed and problem by p (1 - p) of every seed and problem, without bias. From one sample a
+    problem the two cannot be told apart: all is taken for sampling noise, and a plan with more samples is too hopeful.
 
     Raises:
         HarnessError: see `components.arrange`; samples below 1.
     """
-    if samples < 1:
-        raise HarnessError(f"samples={samples}: at least 1")
-    arms, layout = arrange([arm, base], strata)
-    found = [s for x in arms if (s := seeds(x, layout)) is not None]
-    if len(found) < len(arms):
-        return None
-    count = arms[0].shape[1]
-    residuals = [s.residual * s.count * count for s in found]
-    variance, _ = problem_variance(arms[0].mean(axis=0) - arms[1].mean(axis=0), layout)
-    gains = variance * count - sum(r / s.count for r, s in zip(residuals, found, strict=True))
-    residual = float(np.mean(residuals))
-    sampling = residual
-    if samples > 1:
-        once = [float((layout.weights**2 * (x * (1 - x)).mean(axis=0)).sum()) * count for x in arms]
-        sampling = min(float(np.mean(once)) * samples / (samples - 1), residual * samples)
-    return Noise(
-        gains=max(gains, 0.0),
-        seeds=float(np.mean([s.net * s.count for s in found])),
-        interaction=max(residual - sampling / samples, 0.0),
-        sampling=sampling,
-    )
-
-
-def pooled(found: Sequence[Noise]) -> Noise:
-    """The mean of several comparisons' components. Raises: HarnessError without any."""
+    found = [parts for one in earlier if (parts := _solved(one)) is not None]
     if not found:
-        raise HarnessError("no earlier comparison to take components from: state assumptions")
-    return Noise(*(float(np.mean([getattr(n, name) for n in found])) for name in Noise.__slots__))
+        return None
+    gains, scatter, interaction, sampling = (max(float(value), 0.0) for value in np.mean(found, axis=0))
+    return Noise(gains, scatter, interaction, sampling)
 
 
 def assumed(rate: float, *, heterogeneity: float = 0.5, gain_sd: float = 0.1, seed_sd: float = 0.01) -> Noise:
@@ -172,11 +157,34 @@ def assumed(rate: float, *, heterogeneity: float = 0.5, gain_sd: float = 0.1, se
     return Noise(gain_sd**2, seed_sd**2, 0.0, rate * (1 - rate) * (1 - heterogeneity))
 
 
+def _solved(one: Compared) -> tuple[float, float, float, float] | None:
+    """(gains, seeds, interaction, sampling), of which some may be negative by chance; None below three seeds."""
+    if not one.samples >= 1:
+        raise HarnessError(f"samples={one.samples}: at least 1")
+    arms, layout = arrange([one.arm, one.base], one.strata)
+    found = [s for x in arms if (s := seeds(x, layout)) is not None]
+    if len(found) < len(arms):
+        return None
+    count = arms[0].shape[1]
+    variance, _ = problem_variance(arms[0].mean(axis=0) - arms[1].mean(axis=0), layout)
+    residual = float(np.mean([s.residual * s.count for s in found])) * count
+    sampling = residual
+    if one.samples > 1:
+        within = [float((layout.weights**2 * (x * (1 - x)).mean(axis=0)).sum()) * count for x in arms]
+        sampling = float(np.mean(within)) * one.samples / (one.samples - 1)
+    return (
+        (variance - sum(s.residual for s in found)) * count,
+        float(np.mean([(s.between - s.residual) * s.count for s in found])),
+        residual - sampling / one.samples,
+        sampling,
+    )
+
+
 def _experiments(sources: Sources, level: float) -> tuple[float, Floats]:
     """(true standard error, (draws,) half widths of the test at this level in repetitions of the study)."""
     arms = sources.seeds
     truth = sources.problems + sum(arm.net for arm in arms)
-    shape = (_NODES,) * (1 + len(arms))
+    shape = (_NODES[0],) + (_NODES[1],) * len(arms)
     problems = sources.problems * _square(sources.problem_freedom, 0, shape)
     drawn = [
         (np.maximum(arm.between, arm.residual) * _square(arm.count - 1, i, shape), arm.residual, arm.count)
@@ -190,8 +198,8 @@ def _square(freedom: float, axis: int, shape: tuple[int, ...]) -> Floats:
     """Quantiles of a mean square with expectation 1 along one axis of the shape."""
     if math.isinf(freedom):
         return np.ones(shape)
-    at = (np.arange(_NODES) + 0.5) / _NODES
+    at = (np.arange(shape[axis]) + 0.5) / shape[axis]
     values = gammaincinv(freedom / 2, at) * 2 / freedom
     view = [1] * len(shape)
-    view[axis] = _NODES
+    view[axis] = shape[axis]
     return np.broadcast_to(values.reshape(view), shape)
