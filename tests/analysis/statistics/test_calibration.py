@@ -32,7 +32,9 @@ def test_ninety_five_percent_are_ninety_five(design):
     assert 0.93 - SLACK <= found.score <= 0.97 + SLACK
     assert 0.93 - SLACK <= found.diff <= 0.97 + SLACK
     assert found.false <= 0.05 + SLACK
-    assert found.planned_power == pytest.approx(0.8, abs=0.07)
+    assert found.stated_power == pytest.approx(0.8, abs=0.08)
+    if design.rate == "middle":  # few hard problems make the variance skewed, and planned differences easier to find
+        assert found.planned_power == pytest.approx(0.8, abs=0.06)
     assert found.diff_width < 1.6
 
 
