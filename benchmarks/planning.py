@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from harness import files
@@ -70,6 +71,25 @@ def hydra_compose() -> float:
     return float(done.stdout.split()[-1])
 
 
+def interpolation_times() -> tuple[float, float]:
+    """Processor seconds that resolving one run's verl config takes: harness/config/interpolation.py, OmegaConf."""
+    from omegaconf import OmegaConf
+
+    from harness.config import compose, interpolation, reference
+
+    asked = compose.compose(["baseline=qae", "baseline.K=0.4"]).asked
+    tree = reference.laid_over(reference.load(), asked)
+
+    def taken(act: Callable[[], object], times: int) -> float:
+        start = time.process_time()
+        for _ in range(times):
+            act()
+        return (time.process_time() - start) / times
+
+    ours = taken(lambda: interpolation.resolve(tree, tree), 20)
+    return ours, taken(lambda: OmegaConf.to_container(OmegaConf.create(tree), resolve=True), 5)
+
+
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     with tempfile.TemporaryDirectory() as name:
@@ -91,6 +111,11 @@ def main() -> None:
         target = TARGETS[what]
         print(f"  {what:<14} {value:6.2f}   target {target:g}: {'met' if value <= target else 'missed'}")
     print(f"  freeze         {frozen:6.2f}   {1000 * frozen / len(entries):.1f} ms a run")
+    ours, theirs = interpolation_times()
+    print(
+        f"  interpolations {1000 * ours:6.2f} ms a run,"
+        f" OmegaConf {1000 * theirs:.0f} ms: {theirs / ours:.0f} times as long"
+    )
     one = hydra_compose()
     print(f"  Hydra's compose of one run {one:.2f}; of {len(entries)} runs {one * len(entries):.0f}")
 

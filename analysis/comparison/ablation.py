@@ -13,7 +13,8 @@ from analysis.comparison.curves import Curves, align
 from analysis.run import Run
 from analysis.sources import tally_cache
 from analysis.sources.tally import ALL, Tally
-from analysis.statistics.entropy import Health, judge
+from analysis.statistics import entropy
+from analysis.statistics.entropy import Health
 from harness.errors import HarnessError, nearest
 
 
@@ -112,10 +113,11 @@ def overview(study: Study) -> pd.DataFrame:
 
 def health_of(run: Run) -> Health | None:
     """The verdict on a run's entropy; None where it was not logged."""
-    if not run.has("actor/entropy"):
+    name = entropy.of(run.has)
+    if name is None:
         return None
-    series = run.metric("actor/entropy")
-    return judge(series.index.to_numpy(), series.to_numpy())
+    series = run.metric(name)
+    return entropy.judge(series.index.to_numpy(), series.to_numpy())
 
 
 def _by_seed(runs: Sequence[Run], series: Sequence[pd.Series]) -> Curves:

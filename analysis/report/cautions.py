@@ -23,7 +23,7 @@ def cautions(
     if results is not None:
         found += results.notes
     found += _notes(study)
-    found += _diverged(study, health or {})
+    found += _no_numbers(study, health or {})
     return list(dict.fromkeys(found))
 
 
@@ -97,11 +97,11 @@ def _notes(study: Study) -> list[str]:
     ]
 
 
-def _diverged(study: Study, health: Mapping[str, Health]) -> list[str]:
+def _no_numbers(study: Study, health: Mapping[str, Health]) -> list[str]:
     return [
         f"{run.label} ({run.id}): entropy {health[run.id].text}"
         for run in study.runs
-        if run.id in health and health[run.id].verdict == "diverged"
+        if run.id in health and health[run.id].verdict == "not a number"
     ]
 
 

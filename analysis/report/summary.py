@@ -115,14 +115,18 @@ def detectable(results: Results) -> str:
 def entropy(study: Study, health: Mapping[str, Health]) -> list[str]:
     """Which arms collapsed or exploded, counted in runs."""
     lines = []
-    for verdict, verb in (("collapsed", "collapsed"), ("exploded", "exploded"), ("diverged", "became NaN or infinite")):
+    for verdict, verb in (
+        ("collapsed", "collapsed"), ("exploded", "exploded"), ("not a number", "was NaN or infinite")
+    ):  # fmt: skip
         parts = []
         for arm in study.arms:
             hit = [h for run in arm.runs if (h := health.get(run.id)) is not None and h.verdict == verdict]
             if hit:
                 first = min(h.began for h in hit if h.began is not None)
                 since = f"from step {first}" if len(hit) == 1 else f"first at step {first}"
-                parts.append(f"{len(hit)} of {len(arm.runs)} runs of {arm.short} ({since})")
+                over = sum(not h.ongoing for h in hit)
+                back = "" if not over else "; over by the end" + (f" in {over}" if len(hit) > 1 else "")
+                parts.append(f"{len(hit)} of {len(arm.runs)} runs of {arm.short} ({since}{back})")
         if parts:
             lines.append(f"Entropy {verb} in {_listed(parts)}.")
     judged = [h for h in health.values() if h.verdict != "short"]
@@ -132,15 +136,15 @@ def entropy(study: Study, health: Mapping[str, Health]) -> list[str]:
 
 
 def _drifting(study: Study, health: Mapping[str, Health]) -> list[str]:
-    """Which runs are on the way to a collapse or an explosion."""
+    """Which runs are on the way to a collapse or an explosion, or have little entropy to lose."""
     lines = []
     for verdict, words in (
-        ("falling", "falling, or at half of its early level"), ("rising", "rising, or at twice its early level")
+        ("falling", "falling"), ("rising", "rising"), ("low", "at or below 0.05 nats, without having collapsed,")
     ):  # fmt: skip
         counts = [sum(run.id in health and health[run.id].verdict == verdict for run in arm.runs) for arm in study.arms]
         parts = [f"{n} of {len(arm.runs)} runs of {arm.short}" for arm, n in zip(study.arms, counts, strict=True) if n]
         where = _listed(parts) if len(parts) <= MOST else f"{sum(counts)} of {len(study.runs)} runs"
-        lines += [f"Entropy is {words}, in {where}."] if parts else []
+        lines += [f"Entropy is {words} in {where}."] if parts else []
     return lines
 
 

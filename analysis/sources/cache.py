@@ -21,7 +21,7 @@ from analysis.sources.framing import Losses
 from analysis.sources.wandbfile import Fragment
 from harness import files
 
-_FORMAT = 1
+_FORMAT = 2
 """Part of every key: raise it when what is stored changes, and old entries are never looked at again."""
 _LOG = logging.getLogger(__name__)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import zlib
 from pathlib import Path
@@ -22,7 +23,8 @@ _PLAIN = frozenset((int, float))
 
 
 def read(path: Path, previous: Fragment | None = None) -> Fragment:
-    """Reads a metrics.jsonl. Columns are the metrics, `_step`, `_attempt` and `_timestamp` (unix seconds).
+    """Reads a metrics.jsonl. Columns are the metrics, `_step`, `_attempt` and `_timestamp` (unix seconds). A null is
+    NaN: so the trainer writes what is not finite.
 
     With the `previous` reading only complete lines that were appended since are parsed. Damaged lines are
     counted.
@@ -91,7 +93,7 @@ def _row(line: bytes) -> dict[str, float] | None:
         for name, value in metrics.items():
             if isinstance(value, dict):
                 row.update(wire.numbers(value, name))
-            elif (number := wire.number(value)) is not None:
+            elif (number := math.nan if value is None else wire.number(value)) is not None:
                 row[name] = number
     except (
         ValueError,

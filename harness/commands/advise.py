@@ -6,12 +6,12 @@ import argparse
 
 from harness.commands import targets
 
-HELP = "the published rules of thumb for K, applied to a run"
+HELP = "apply the published rules of thumb for K to a run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A run."""
-    parser.add_argument("run", metavar="RUN", help=f"{targets.ONE}; best one of the mean baseline")
+    parser.add_argument("run", metavar="RUN", help=f"{targets.ONE}; a run with the mean baseline is best")
 
 
 def run(arguments: argparse.Namespace) -> int:

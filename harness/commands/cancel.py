@@ -9,7 +9,7 @@ from harness.config import grid
 from harness.running import evaluations
 from harness.running.cancel import cancel
 
-HELP = "take a sweep or a run off the queue and off the nodes"
+HELP = "cancel a sweep, a study or single runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

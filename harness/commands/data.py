@@ -11,13 +11,13 @@ from harness.config.compose import project_folder
 from harness.errors import HarnessError
 from harness.tasks.data import catalogue, prepare, prepared
 
-HELP = "training and evaluation sets: prepare NAME [--from FILE], show NAME 3, list"
+HELP = "prepare, show or list training and evaluation sets"
 ACTIONS = ("prepare", "show", "list")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the verb `data`."""
-    parser.add_argument("action", choices=ACTIONS, help="build a set, look at one, or say which there are")
+    parser.add_argument("action", choices=ACTIONS, help="build a set, look at one, or list all")
     parser.add_argument("name", nargs="?", help="a set of `harness data list`, or any name with --from and --split")
     parser.add_argument("count", nargs="?", type=int, default=1, help="problems to show (default: 1)")
     parser.add_argument("--from", dest="given", type=Path, metavar="FILE", help="a local file instead of the hub")
@@ -51,8 +51,8 @@ def listing(project: Path) -> str:
     lines = []
     for source in catalogue.SOURCES.values():
         count = f"{source.least}" if source.least == source.most else f"{source.least}-{source.most}"
-        there = (prepared.folder(project) / f"{source.name}.parquet").is_file()
-        state = "prepared" if there else "-"
+        path = prepared.folder(project) / f"{source.name}.parquet"
+        state = "-" if not path.is_file() else "outdated" if prepared.is_outdated(path) else "prepared"
         lines.append(f"{source.name:<15} {source.split:<6} {count:>12}  {state:<9} {source.url}")
     lines.append(f"{catalogue.BUILTIN:<15} both   {'built in':>12}  {'made':<9} made when a run needs it")
     return "\n".join(lines)

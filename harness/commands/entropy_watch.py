@@ -7,6 +7,7 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,27 @@ from harness import files
 from harness.errors import HarnessError
 
 _STEP = b'{"step": '
+_ATTEMPT = b'"attempt": '
 _ENTROPY = (b'"entropy/all": ', b'"actor/entropy": ')
-_NUMBER = re.compile(rb"null|[-+0-9.eE]+")
-_SHORTEST = 10
-"""Steps below which nothing is judged (analysis.statistics.entropy)."""
+"""analysis.statistics.entropy.METRICS, as they stand in a line."""
+_TRAINED = b'"training/global_step": '
+"""In every line of a training step, and not in those of an evaluation before the first."""
+_NUMBER = re.compile(rb"null|NaN|-?Infinity|[-+0-9.eE]+")
+_RULES = 2
+"""Of what was kept in _cache: to be raised when the rules of analysis.statistics.entropy change."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What one attempt logged."""
+
+    steps: list[int] = field(default_factory=list)
+    trained: list[int] = field(default_factory=list)
+    entropy: dict[bytes, dict[int, float]] = field(default_factory=lambda: {name: {} for name in _ENTROPY})
 
 
 def flags(root: Path, runs: Iterable[str]) -> dict[str, str]:
-    """Run -> `collapsed`, `exploded`, `falling`, `rising` or `diverged`; runs in good health are left out.
+    """Run -> `collapsed`, `exploded, over`, `falling` and so on; healthy runs are left out.
 
     What was found is kept in <root>/_cache/entropy.json, by the size of each log.
     """
@@ -34,59 +48,81 @@ def flags(root: Path, runs: Iterable[str]) -> dict[str, str]:
             status = log.stat()
         except OSError:
             continue
-        mark = [status.st_ino, status.st_size]
+        mark = [_RULES, status.st_ino, status.st_size]
         before = known.get(run)
-        fresh[run] = before if before and before["mark"] == mark else {"mark": mark, "verdict": verdict(log)}
+        fresh[run] = before if before and before["mark"] == mark else {"mark": mark, "flag": flag(log)}
     if any(known.get(run) != entry for run, entry in fresh.items()):
         with contextlib.suppress(OSError):  # a store that is not ours to write is read anew each time
             files.write_json(path, {**known, **fresh})
-    return {run: entry["verdict"] for run, entry in fresh.items() if entry["verdict"] not in ("steady", "short")}
+    return {run: entry["flag"] for run, entry in fresh.items() if entry["flag"]}
 
 
-def verdict(log: Path) -> str:
-    """The verdict of analysis.statistics.entropy on the entropy in one metrics.jsonl."""
+def flag(log: Path) -> str:
+    """What analysis.statistics.entropy says of the entropy in one metrics.jsonl, '' where nothing is wrong."""
     curve = read(log)
-    if len(curve) < _SHORTEST:
-        return "short"
     steps = sorted(curve)
     values = [curve[step] for step in steps]
     if calm(values):
-        return "steady"
+        return ""
     from analysis.statistics.entropy import judge
 
-    return judge(steps, values).verdict
+    return judge(steps, values).flag
 
 
 def calm(values: list[float]) -> bool:
     """Whether a curve keeps so close to its early level that no rule of analysis.statistics.entropy can find anything.
 
-    Its rules begin at 0.7 and 1.5 times the median of the first tenth; most runs never get there, and need no numpy.
+    Its rules begin at 0.7 and 1.5 times the median of the first 5 values, and at 0.05 nats; most runs never get
+    there, and need no numpy.
     """
-    early = statistics.median(values[: max(5, round(len(values) * 0.1))])
-    return all(0.7 * early < value < 1.5 * early for value in values)  # false for NaN
+    if not values:
+        return True
+    early = statistics.median(values[:5])
+    return all(max(0.7 * early, 0.05) < value < 1.5 * early for value in values)  # false for NaN
 
 
 def read(log: Path) -> dict[int, float]:
-    """Step -> entropy, nats a token; NaN where it was not finite. A later line of a step wins (a resumed run).
+    """Step -> entropy, nats a token; NaN where it was not finite. Like the report's reader (analysis.sources), a later
+    line of a step wins, and a later attempt from its first step on: what was logged beyond it was undone.
 
     The lines are searched, not parsed: they hold a hundred other numbers.
     """
-    curve: dict[int, float] = {}
     try:
         data = log.read_bytes()
     except OSError:
-        return curve
-    for line in data.split(b"\n"):
-        if not line.startswith(_STEP):
+        return {}
+    attempts: dict[float, _Attempt] = {}
+    for line in data[: data.rfind(b"\n") + 1].split(b"\n"):  # what follows the last line end is being written
+        if not line.startswith(_STEP) or not line.endswith(b"}"):  # torn by a crash
             continue
+        number = _NUMBER.match(line, len(_STEP))
+        if number is None or not number[0].isdigit():
+            continue
+        step = int(number[0])
+        attempt = _number(line, _ATTEMPT) or 1.0
+        known = attempts.setdefault(attempt, _Attempt())
+        known.steps.append(step)
+        if _TRAINED in line:
+            known.trained.append(step)
         for name in _ENTROPY:
-            at = line.find(name)
-            if at >= 0:
-                break
-        step, value = _NUMBER.match(line, len(_STEP)), _NUMBER.match(line, at + len(name)) if at >= 0 else None
-        if step and value and step[0].isdigit():
-            curve[int(step[0])] = math.nan if value[0] == b"null" else float(value[0])
-    return curve
+            value = _number(line, name)
+            if value is not None:
+                known.entropy[name][step] = value
+    curves: dict[bytes, dict[int, float]] = {name: {} for name in _ENTROPY}
+    told = any(known.trained for known in attempts.values())
+    for _, known in sorted(attempts.items()):
+        first = min(known.trained if told else known.steps, default=math.inf)
+        for name, curve in curves.items():
+            curves[name] = {step: v for step, v in curve.items() if step < first} | known.entropy[name]
+    return next((curve for curve in curves.values() if curve), {})
+
+
+def _number(line: bytes, name: bytes) -> float | None:
+    at = line.find(name)
+    found = _NUMBER.match(line, at + len(name)) if at >= 0 else None
+    if found is None:
+        return None
+    return math.nan if found[0] == b"null" else float(found[0])
 
 
 def _known(path: Path) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ import argparse
 from harness.commands import targets
 from harness.config.compose import project_folder
 
-HELP = "evaluate checkpoints again with more samples, as jobs after their training or here"
+HELP = "evaluate checkpoints with more samples, as SLURM jobs or here"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

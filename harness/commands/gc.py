@@ -17,7 +17,7 @@ from harness.store import claim, retention
 from harness.store.runs import Store
 from harness.trainer import checkpoints
 
-HELP = "what the store could do without; removes it with --yes"
+HELP = "list what the store no longer needs; --yes removes it"
 _OLD_SECONDS = 7 * 86400.0
 """Records of submissions that no run points to stay for so long, with their logs."""
 _TORN_SECONDS = 86400.0
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Runs, and what may go."""
     parser.add_argument("runs", nargs="*", metavar="RUNS", help=f"{targets.WHICH}; by default all")
     parser.add_argument("--yes", action="store_true", help="remove it")
-    parser.add_argument("--finished", action="store_true", help="also all checkpoints of runs that are done")
+    parser.add_argument("--finished", action="store_true", help="also remove all checkpoints of finished runs")
     parser.add_argument("-v", "--verbose", action="store_true", help="name every path")
 
 

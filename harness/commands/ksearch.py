@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-HELP = "find K: carry out a study of sweeps/search, from where it stands"
+HELP = "search for the best K: run or resume a study of sweeps/search"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A study, and how far to go."""
     parser.add_argument("study", metavar="STUDY", help="a file of sweeps/search")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="of cluster and tracking alone")
-    parser.add_argument("--once", action="store_true", help="one tick, for cron: runs go on by themselves")
-    parser.add_argument("--no-report", action="store_true", help="leave out the report at the end")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="overrides, of cluster and tracking only")
+    parser.add_argument("--once", action="store_true", help="do one step and return, for cron; the runs keep going")
+    parser.add_argument("--no-report", action="store_true", help="do not write the report at the end")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,17 +15,17 @@ from harness.running import evaluations
 from harness.slurm import live, submission
 from harness.store.runs import Store
 
-HELP = "the log of a run: logs RUN -f"
+HELP = "show the log of a run; -f follows it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A run, and which of its logs."""
     parser.add_argument("runs", nargs="+", metavar="RUNS", help=targets.WHICH)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as the log grows")
-    parser.add_argument("-n", "--lines", type=int, default=100, help="the last so many lines (100)")
-    parser.add_argument("--attempt", type=int, help="of this attempt; by default the last")
+    parser.add_argument("-f", "--follow", action="store_true", help="keep printing as the log grows")
+    parser.add_argument("-n", "--lines", type=int, default=100, help="how many lines to show (default: 100)")
+    parser.add_argument("--attempt", type=int, help="show this attempt (default: the last)")
     parser.add_argument(
-        "--eval", type=int, nargs="?", const=-1, metavar="STEP", help="of an evaluation; by default the latest"
+        "--eval", type=int, nargs="?", const=-1, metavar="STEP", help="show an evaluation's log (default: the latest)"
     )
 
 

@@ -12,13 +12,13 @@ from harness.planning.plan import plan, summary
 from harness.slurm import admission, live
 from harness.store.runs import Store
 
-HELP = "what `sweep` would do, and why; changes nothing"
+HELP = "show what `sweep` would do and why; changes nothing"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A sweep or a study, and overrides."""
     parser.add_argument("sweep", nargs="?", default="smoke", help="a file of sweeps/ (default: smoke)")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="for every point, such as cluster=local")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="overrides of every point: cluster=local")
 
 
 def asked(arguments: argparse.Namespace) -> tuple[str, list[str]]:

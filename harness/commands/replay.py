@@ -11,15 +11,15 @@ from harness import files, quantile
 from harness.commands import targets
 from harness.store.runs import Store
 
-HELP = "what other K would have made of a finished run's rewards, without training"
+HELP = "show what other values of K would have done with a finished run's rewards, without training"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A run, and levels of the quantile."""
-    parser.add_argument("run", metavar="RUN", help=f"{targets.ONE}; best one of the mean baseline")
-    parser.add_argument("--K", metavar="0.2,0.4", help="quantile levels (default: one of every rank)")
+    parser.add_argument("run", metavar="RUN", help=f"{targets.ONE}; a run with the mean baseline is best")
+    parser.add_argument("--K", metavar="0.2,0.4", help="quantile levels (default: one for every rank)")
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: reports/replay/RUN)")
-    parser.add_argument("--no-figure", action="store_true", help="leave out the PDF, SVG and PNG")
+    parser.add_argument("--no-figure", action="store_true", help="do not write the PDF, SVG and PNG")
 
 
 def run(arguments: argparse.Namespace) -> int:

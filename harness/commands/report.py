@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.config import grid
 
-HELP = "write the page of a sweep or a study again: reports/NAME/index.html"
+HELP = "write the report of a sweep or a study again: reports/NAME/index.html"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", default="smoke", help="a sweep or a study (default: smoke)")
     parser.add_argument("--against", metavar="ARM", help="the arm to compare with (default: the sweep's, or mean)")
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: reports/NAME)")
-    parser.add_argument("--no-figures", action="store_true", help="leave out the PDF, SVG and PNG files")
+    parser.add_argument("--no-figures", action="store_true", help="do not write the PDF, SVG and PNG files")
 
 
 def run(arguments: argparse.Namespace) -> int:

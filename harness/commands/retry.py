@@ -20,7 +20,7 @@ from harness.slurm import live, postmortem
 from harness.store import evidence
 from harness.store.runs import RunState, Store
 
-HELP = "runs that failed or were stopped once more: retry SWEEP --failed, --class oom"
+HELP = "retry runs that failed or stopped: retry SWEEP --failed, retry SWEEP --class oom"
 _SHORT_CLASSES = {
     "oom": ("out of GPU memory", "out of host memory"), "gpu-oom": ("out of GPU memory",),
     "host-oom": ("out of host memory",), "timeout": ("time limit",), "node": ("node failure",),

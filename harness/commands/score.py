@@ -6,7 +6,7 @@ import argparse
 
 from harness.commands import targets
 
-HELP = "judge the kept responses of a run's evaluations again, without a model"
+HELP = "score the saved responses of a run's evaluations again, without a model"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ from harness.store.runs import RunState, Store
 if TYPE_CHECKING:
     from rich.live import Live
 
-HELP = "the state of all runs, or of some: status SWEEP state=failed --watch"
+HELP = "show the state of all runs, or of some: status SWEEP state=failed --watch"
 REFRESH_SECONDS = 10.0
 _MOST_REASONS = 25
 _FEW = 4
@@ -45,9 +45,9 @@ _OVER = ("done", "failed", "stopped", "absent", "new")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Runs, and whether to go on looking."""
     parser.add_argument("runs", nargs="*", metavar="RUNS", help=targets.WHICH)
-    parser.add_argument("--watch", action="store_true", help="refresh until nothing is queued or running")
+    parser.add_argument("--watch", action="store_true", help="keep refreshing until nothing is queued or running")
     parser.add_argument(
-        "--every", type=float, default=REFRESH_SECONDS, metavar="SECONDS", help="between refreshes (10)"
+        "--every", type=float, default=REFRESH_SECONDS, metavar="SECONDS", help="time between refreshes (default: 10)"
     )
 
 

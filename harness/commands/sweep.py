@@ -6,14 +6,14 @@ import argparse
 
 from harness.commands import plan
 
-HELP = "apply a sweep: start what is missing, go on where it stopped, write the report"
+HELP = "run a sweep: start what is missing, resume what stopped, then write the report"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """As `plan`, and what is done at the end."""
     plan.add_arguments(parser)
-    parser.add_argument("--no-report", action="store_true", help="leave out the report at the end")
-    parser.add_argument("--prune", action="store_true", help="cancel jobs that the grid no longer asks for")
+    parser.add_argument("--no-report", action="store_true", help="do not write the report at the end")
+    parser.add_argument("--prune", action="store_true", help="cancel jobs whose points are no longer in the grid")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from harness.slurm import live
 from harness.store import claim
 from harness.store.runs import Store
 
-HELP = "upload the offline W&B runs, each once"
+HELP = "upload offline W&B runs, each once"
 _GOING = ("running", "queued", "unknown")
 _LONGEST_SECONDS = 1800.0
 """Of one run's upload: wandb itself tries for hours where the server has a fault."""

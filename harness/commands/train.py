@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-HELP = "one training here in the foreground, Hydra-style: train baseline=qae baseline.K=0.4"
+HELP = "train one run here, in the foreground, with Hydra overrides: train baseline=qae baseline.K=0.4"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from harness.commands import targets
 from harness.config.reference import differences
 
-HELP = "what differs between two runs"
+HELP = "show how two runs differ"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

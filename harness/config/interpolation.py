@@ -2,6 +2,9 @@
 
 Anything beyond `${dotted.key}` and `${oc.env:NAME,default}`, alone or within text, and `${oc.select:key,default}` is
 left to OmegaConf itself.
+
+It stays for its speed: a run's whole verl config takes 1.5 ms here and 102 ms with OmegaConf (68 times; `python
+benchmarks/planning.py` prints the ratio), that is 1.5 s or 98 s of a plan of 960 runs.
 """
 
 from __future__ import annotations

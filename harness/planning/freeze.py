@@ -79,7 +79,9 @@ def _paths(settings: Settings, cache: Path, project: Path) -> dict[str, Any]:
         data["train_files"] = [str(locate(cache, settings.model.builtin or "tiny").train_file)]
         from harness.tasks.builtin.reward import SCORER
 
-        overlay["reward"] = {"custom_reward_function": {"path": "pkg://harness.task.reward", "name": "compute_score"}}
+        overlay["reward"] = {
+            "custom_reward_function": {"path": "pkg://harness.tasks.builtin.reward", "name": "compute_score"}
+        }
         overlay["harness"] = {"scorer": SCORER}
     else:
         data["train_files"] = [str(project / os.path.expanduser(f)) for f in settings.data.train_files]

@@ -15,6 +15,7 @@ from harness.config import reference
 from harness.config.compose import Composed
 from harness.config.settings import Settings
 from harness.errors import HarnessError
+from harness.store import renamed
 from harness.tasks.data import catalogue
 from harness.tasks.data.check import refuse_repeated_file
 from harness.tasks.data.prepared import content
@@ -138,7 +139,7 @@ def _reward(asked: Mapping[str, Any], root: Path) -> dict[str, Any]:
     function = asked.get("reward", {}).get("custom_reward_function", {})
     path = str(function.get("path") or "")
     if not path or path.startswith("pkg://"):
-        return {"module": path} if path else {}
+        return {"module": renamed.identity(path)} if path else {}
     return {"files": _contents([path], root, "verl.reward.custom_reward_function.path")}
 
 

@@ -65,16 +65,17 @@ def _folder(run: Path, spec: Mapping[str, Any]) -> Path:
     return run / name
 
 
-def _problems(paths: Iterable[Path]) -> dict[str, str]:
-    """From a prompt without typesetting to the problem's name in the outcome files."""
-    names = {}
+def _problems(paths: Iterable[Path]) -> dict[str, tuple[str, str]]:
+    """From a prompt without typesetting to the problem's name in the outcome files, and its answer."""
+    found = {}
     for path in paths:
         for row in prepared.read(path):
-            names[squeezed(row["prompt"][-1]["content"])] = f"{row['data_source']}/{row['extra_info']['index']}"
-    return names
+            name = f"{row['data_source']}/{row['extra_info']['index']}"
+            found[squeezed(row["prompt"][-1]["content"])] = name, row["reward_model"]["ground_truth"]
+    return found
 
 
-def _step(store: Store, run: str, folder: Path, step: int, problems: Mapping[str, str]) -> Rescored:
+def _step(store: Store, run: str, folder: Path, step: int, problems: Mapping[str, tuple[str, str]]) -> Rescored:
     import pyarrow.parquet as pq
 
     path = outcome_files.path(store.folder(run), "eval", step)
@@ -97,25 +98,27 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def judged(table: pa.Table, kept: Iterable[Mapping[str, Any]], problems: Mapping[str, str]) -> pa.Table:
+def judged(table: pa.Table, kept: Iterable[Mapping[str, Any]], problems: Mapping[str, tuple[str, str]]) -> pa.Table:
     """The outcome rows with `accuracy`, `answer` and `scorer` anew.
 
     Args:
         table: rows of an evaluation (harness/trainer/outcomes.py, EVALUATION).
-        kept: verl's dump, one response each: input, output, gts and uid ("<uid>_<sample>_<turn>").
-        problems: from a prompt without typesetting to a problem's name.
+        kept: verl's dump, one response each: input, output and uid ("<uid>_<sample>_<turn>"). Its gts is not read: an
+            earlier version may have altered it.
+        problems: from a prompt without typesetting to a problem's name and answer.
 
     Raises: HarnessError where a row has no kept response, or a response no problem.
     """
     import pyarrow as pa
 
-    verdicts, names = {}, dict[str, str]()
+    verdicts, found = {}, dict[str, tuple[str, str]]()
     for line in kept:
         text = str(line["input"])
-        if text not in names:
-            names[text] = _named(text, problems)
+        if text not in found:
+            found[text] = _named(text, problems)
+        name, truth = found[text]
         sample = int(str(line["uid"]).rsplit("_", 2)[1])
-        verdicts[names[text], sample] = score(str(line["output"]), line["gts"])
+        verdicts[name, sample] = score(str(line["output"]), truth)
     keys = list(zip(table["problem"].to_pylist(), table["sample"].to_pylist(), strict=True))
     for key in keys:
         if key not in verdicts:
@@ -131,7 +134,7 @@ def judged(table: pa.Table, kept: Iterable[Mapping[str, Any]], problems: Mapping
     return table
 
 
-def _named(text: str, problems: Mapping[str, str]) -> str:
+def _named(text: str, problems: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
     plain = squeezed(text)
     found = [prompt for prompt in problems if prompt in plain]
     if not found:

@@ -60,13 +60,13 @@ def _mean(problems: list[tuple[str, str]], values: Any) -> float:
 
 def _entropy(run: Run, part: float, total: int) -> tuple[float, str]:
     """(mean over the last part of training so far, why the curve is alarming or '')."""
-    from analysis.statistics.entropy import judge
+    from analysis.statistics import entropy as detector
 
-    name = next((n for n in ("actor/entropy", "entropy/all") if run.has(n)), None)
+    name = detector.of(run.has)
     if name is None:
         return math.nan, ""
     series = run.metric(name)
-    health = judge(series.index.to_numpy(), series.to_numpy())
+    health = detector.judge(series.index.to_numpy(), series.to_numpy())
     finite = series[series.abs() < math.inf]
     late = finite[-max(1, round(len(finite) * part)) :]
     level = float(late.mean()) if len(late) else math.nan

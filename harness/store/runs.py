@@ -15,7 +15,7 @@ from typing import Any
 from harness import files
 from harness.config import reference
 from harness.errors import HarnessError, nearest
-from harness.store import claim, outcome_files
+from harness.store import claim, outcome_files, renamed
 
 SCHEMA = 1
 _VERL = '\n "verl": '
@@ -96,7 +96,7 @@ class Store:
             ) from None
         if spec.get("id") != _run(run) or not _has_target(spec):
             raise HarnessError(f"{path} is not the spec of run {run}: restore it, or move {path.parent} away")
-        return spec
+        return renamed.current(spec)
 
     def brief(self, run: str) -> dict[str, Any]:
         """The spec up to verl's config, which is nine tenths of it: what tables show. Raises: as `spec` does."""

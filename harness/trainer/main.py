@@ -20,6 +20,8 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.files import read_json
+from harness.store import renamed
+from harness.tasks.data import prepared
 from harness.trainer import checkpoints, environment, joined, processes, tracking
 from harness.trainer.cpu import forkserver
 from harness.trainer.environment import Attempt
@@ -39,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         attempt = _attempt(options.run_dir, options.attempt)
         spec = read_spec(attempt.run_dir)
+        for path in (*_files(spec, "train_files"), *_files(spec, "val_files")):
+            prepared.refuse_altered(path)
         # The W&B service of whoever started us would outlive us, hold our run as in use, and not be ours to flush.
         os.environ.pop("WANDB_SERVICE", None)
         if options.fork_server and environment.on_cpu(spec["verl"]):
@@ -103,7 +107,13 @@ def read_spec(run_dir: Path) -> dict[str, Any]:
     for key in ("id", "verl"):
         if key not in spec:
             raise HarnessError(f"{path} has no {key!r}: plan the run again")
-    return spec
+    return renamed.current(spec)
+
+
+def _files(spec: Mapping[str, Any], key: str) -> list[Path]:
+    """Data files of a run, of which verl takes one or a list; relative ones lie in its folder of work."""
+    found = spec["verl"].get("data", {}).get(key) or []
+    return [Path(name) for name in ([found] if isinstance(found, str) else found)]
 
 
 def _train(

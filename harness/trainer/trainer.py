@@ -24,6 +24,7 @@ from verl.utils.debug import marked_timer
 
 from harness.files import read_json
 from harness.store.retention import Policy
+from harness.tasks.scoring import scorer
 from harness.trainer import agent_loop, checkpoints, tracking
 from harness.trainer.batches import read_responses
 from harness.trainer.metrics import discarded_groups, evaluation_metrics, train_metrics
@@ -211,7 +212,8 @@ class RecordingTrainer(PPOTrainerSync):
         seed = int(self.config.actor_rollout_ref.rollout.seed)
         responses = read_responses(batch, self.tokenizer, train=False)
         seed_of = partial(evaluation_seed, seed, self.global_steps) if seeded else None
-        table = evaluation_table(responses, self.global_steps, self.words, self.settings.scorer, seed_of)
+        judge = scorer.current(self.settings.scorer)
+        table = evaluation_table(responses, self.global_steps, self.words, judge, seed_of)
         self._evaluated.append(table)
         self.records.beat("eval", max(0, self.global_steps - 1))
 

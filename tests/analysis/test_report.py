@@ -219,10 +219,14 @@ def test_entropy_sentences_count_runs(smoke):
     assert summary.entropy(study, steady) == ["No run's entropy collapsed or exploded by the stated rules."]
     one = {**steady, study.arms[2].runs[0].id: Health(verdict="exploded", began=12)}
     assert summary.entropy(study, one) == ["Entropy exploded in 1 of 3 runs of QAE K=0.6 (from step 12)."]
+    back = {**steady, study.arms[2].runs[0].id: Health(verdict="collapsed", began=12, ended=30)}
+    assert summary.entropy(study, back) == [
+        "Entropy collapsed in 1 of 3 runs of QAE K=0.6 (from step 12; over by the end)."
+    ]
     sinking = {**steady, **{run.id: Health(verdict="falling", began=9) for run in study.arms[1].runs}}
     assert summary.entropy(study, sinking) == [
         "No run's entropy collapsed or exploded by the stated rules.",
-        "Entropy is falling, or at half of its early level, in 3 of 3 runs of QAE K=0.4.",
+        "Entropy is falling in 3 of 3 runs of QAE K=0.4.",
     ]
 
 

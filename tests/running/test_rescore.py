@@ -36,7 +36,7 @@ def run(tmp_path):
     for i, problem in enumerate(made):
         for sample, output in enumerate(OUTPUTS[i]):
             kept.append(
-                {"input": f"user\n{problem['prompt'][0]['content']}\nassistant\n", "output": output, "gts": PROBLEMS[i].answer,
+                {"input": f"user\n{problem['prompt'][0]['content']}\nassistant\n", "output": output, "gts": "0",
                  "uid": f"abc{i}_{sample}_0", "step": 4}
             )  # fmt: skip
             rows.append(
@@ -50,6 +50,7 @@ def run(tmp_path):
 
 
 def test_kept_responses_are_judged_again(run):
+    """By the truths of the data file: an earlier version kept `0` for an equation beside the response."""
     (result,) = rescore(Store(run.parent), run.name)
     assert (result.step, result.rows, result.changed) == (4, 4, 2)
     rows = pd.read_parquet(run / "outcomes/eval/step_000004.parquet")
@@ -59,6 +60,17 @@ def test_kept_responses_are_judged_again(run):
     assert rows.seed.tolist() == [9] * 4, "everything else stays"
     assert rescore(Store(run.parent), run.name, [4])[0].changed == 0
     assert pq.read_schema(run / "outcomes/eval/step_000004.parquet").names == EVALUATION.names
+
+
+def test_altered_truths_of_an_earlier_version_judge_nothing(run):
+    path = run.parent / "aime24.parquet"
+    table = pq.read_table(path)
+    mark = {prepared.CONTENT_KEY: table.schema.metadata[prepared.CONTENT_KEY]}
+    pq.write_table(table.replace_schema_metadata(mark), path)
+    before = (run / "outcomes/eval/step_000004.parquet").read_bytes()
+    with pytest.raises(HarnessError, match="run `harness data prepare aime24` again"):
+        rescore(Store(run.parent), run.name)
+    assert (run / "outcomes/eval/step_000004.parquet").read_bytes() == before
 
 
 def test_what_cannot_be_scored_again(run):

@@ -7,9 +7,12 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from analysis.sources import local
+from harness.tasks.data import prepared
 from harness.trainer import main
 
 SPEC = {
@@ -129,3 +132,14 @@ def test_an_end_by_force_flushes_a_wandb_of_its_own(tmp_path, launch, monkeypatc
     assert process.wait(timeout=60) == 143
     (run,) = local.load(tmp_path / "wandb")
     assert run.history["step"].tolist() == list(range(50))
+
+
+def test_a_planned_run_is_not_started_on_truths_that_an_earlier_version_altered(tmp_path, capsys):
+    data = tmp_path / "math500.parquet"
+    marked = pa.table({"prompt": ["x"]}).replace_schema_metadata({prepared.CONTENT_KEY: b"0"})
+    pq.write_table(marked, data)
+    spec = {**SPEC, "verl": {**SPEC["verl"], "data": {"train_files": [], "val_files": [str(data)]}}}
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    assert main.main([str(tmp_path), "--attempt", "1"]) == 2
+    assert "run `harness data prepare math500` again" in capsys.readouterr().err
+    assert not (tmp_path / "attempts").exists()

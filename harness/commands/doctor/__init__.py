@@ -14,13 +14,13 @@ from harness.errors import HarnessError
 if TYPE_CHECKING:
     from harness.store.runs import Store
 
-HELP = "what would stop a run here, and the remedy: doctor model=tiny --job"
+HELP = "check for whatever would stop a run here, and say how to fix it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The runs that are meant."""
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="of the runs that are meant, as for train")
-    parser.add_argument("--job", action="store_true", help="also send a two-minute job that looks from a node")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings of the runs, as for `train`")
+    parser.add_argument("--job", action="store_true", help="also submit a two-minute job that checks from a node")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.commands.doctor import slurm as cluster
@@ -16,6 +16,7 @@ from harness.commands.doctor.findings import FAILURE, OK, WARNING, Finding
 from harness.config.compose import Composed, project_folder
 from harness.errors import HarnessError
 from harness.store.runs import Store
+from harness.tasks.data import prepared
 
 VERL = (0, 9)
 """The versions of verl whose keys and hooks this harness knows."""
@@ -23,9 +24,6 @@ _SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "wekafs", "panfs", "orange
 _BYTES_A_PARAMETER = 16
 """Of a checkpoint: weights, float32 master copy and Adam's two moments, rounded up."""
 _LEAST_FREE_GB = 5.0
-
-
-Check = Callable[[], Iterator[Finding]]
 
 
 def findings(store: Store, composed: Composed, *, job: bool = False) -> Iterator[Finding]:
@@ -178,6 +176,9 @@ def inputs(composed: Composed) -> Iterator[Finding]:
         elif missing:
             remedy = f"harness data prepare {Path(missing[0]).stem}, or correct {key} in conf/{key}"
             yield Finding(FAILURE, key, f"{missing[0]} does not exist", remedy)
+        elif old := [name for name in files if prepared.is_outdated(project / os.path.expanduser(name))]:
+            remedy = f"harness data prepare {Path(old[0]).stem}"
+            yield Finding(FAILURE, key, f"{old[0]} was prepared by an earlier version, which altered answers", remedy)
         else:
             yield Finding(OK, key, f"{len(files)} files are there")
 

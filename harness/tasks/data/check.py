@@ -11,6 +11,8 @@ from harness.errors import HarnessError
 from harness.tasks.data.catalogue import Source
 from harness.tasks.data.prepared import is_prepared
 from harness.tasks.data.problem import Problem
+from harness.tasks.scoring.markup import squeezed
+from harness.tasks.scoring.truth import shortest
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def check(source: Source, problems: Sequence[Problem], file: str) -> Checked:
         checked = Checked(tuple(problems))
     _check_count(source, len(checked.problems), file)
     for problem in checked.problems:
-        if source.whole_numbers and not problem.answer.lstrip("-").isdigit():
+        if source.whole_numbers and not shortest(problem.answer).removeprefix("-").isdecimal():
             raise HarnessError(
                 f"{source.name}: {file}: answer {problem.answer!r} of problem {problem.id} is no whole number, "
                 f"as all of {source.name} are: {_remedy(source)}"
@@ -50,7 +52,7 @@ def check(source: Source, problems: Sequence[Problem], file: str) -> Checked:
 def _once(problems: Sequence[Problem]) -> Checked:
     answers: dict[str, set[str]] = {}
     for problem in problems:
-        answers.setdefault(problem.id, set()).add(problem.answer)
+        answers.setdefault(problem.id, set()).add(squeezed(shortest(problem.answer)))
     torn = {id for id, given in answers.items() if len(given) > 1}
     kept = {p.id: p for p in reversed(problems) if p.id not in torn}  # the first of each wins
     ordered = tuple(kept[id] for id in answers if id in kept)

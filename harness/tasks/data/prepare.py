@@ -37,14 +37,14 @@ def prepare(name: str, project: Path, given: Path | None = None, split: str | No
     """
     source = catalogue.find(name, split if given is not None else None)
     path = prepared.folder(project) / f"{name}.parquet"
-    if given is None and path.is_file():
+    if given is None and path.is_file() and not prepared.is_outdated(path):
         made = prepared.read(path)
         return Result(path, len(made), prepared.content(path), fresh=False)
     origin = given if given is not None else hub.fetch(source)
     problems, unusable = _problems(source, origin)
     checked = check.check(source, problems, origin.name)
     made = prepared.rows(source, checked.problems)
-    before = prepared.content(path) if path.is_file() else None
+    before = prepared.content(path) if path.is_file() and not prepared.is_outdated(path) else None
     about = {
         "name": name, "split": source.split, "data_source": source.data_source, "prepared": now(),
         "from": origin.name if given is not None else source.url, "from_sha256": _sha256(origin),

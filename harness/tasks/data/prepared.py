@@ -17,6 +17,10 @@ from harness.tasks.data.prompt import wrap
 
 CONTENT_KEY = b"harness.content"
 """Where the file's own metadata keeps the hash of its rows."""
+TRUTHS_KEY = b"harness.truths"
+"""Where it says how the answers were stored."""
+TRUTHS = "as given"
+"""Today's way. Files without the mark are of versions that wrote `2x-y+3z+8=0` as `0` and `3R^2` as `3`."""
 DEFAULT_FOLDER = "data"
 
 
@@ -52,7 +56,9 @@ def write(path: Path, made: Sequence[dict[str, Any]], about: dict[str, Any]) -> 
     import pyarrow.parquet as pq
 
     content = digest(made)
-    table = pa.Table.from_pylist(list(made)).replace_schema_metadata({CONTENT_KEY: content.encode()})
+    table = pa.Table.from_pylist(list(made)).replace_schema_metadata(
+        {CONTENT_KEY: content.encode(), TRUTHS_KEY: TRUTHS.encode()}
+    )
     with files.replacing(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
     files.write_json(path.with_suffix(".json"), {**about, "rows": len(made), "content": content})
@@ -62,43 +68,63 @@ def write(path: Path, made: Sequence[dict[str, Any]], about: dict[str, Any]) -> 
 def content(path: Path) -> str:
     """The content hash of a data file: that of its rows where we prepared it, of its bytes elsewhere.
 
-    A file that another program has written anew has lost our mark, and its bytes count.
+    A file that another program has written anew has lost our mark, and its bytes count. Raises: HarnessError for one
+    that an earlier version prepared, whose answers may have been altered.
     """
     if path.suffix == ".parquet":
-        marked = _mark(path)
-        if marked is not None:
-            return marked
+        refuse_altered(path)
+        marked = _metadata(path)
+        if CONTENT_KEY in marked:
+            return marked[CONTENT_KEY].decode()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_prepared(path: Path) -> bool:
     """Whether a parquet file carries our mark: its content was checked when it was made."""
-    return _mark(path) is not None
+    return CONTENT_KEY in _metadata(path)
 
 
-def _mark(path: Path) -> str | None:
+def is_outdated(path: Path) -> bool:
+    """Whether an earlier version prepared it, which altered answers."""
+    marked = _metadata(path) if path.suffix == ".parquet" else {}
+    return CONTENT_KEY in marked and marked.get(TRUTHS_KEY) != TRUTHS.encode()
+
+
+def _metadata(path: Path) -> dict[bytes, bytes]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        return pq.read_schema(path).metadata or {}
     except (pa.ArrowException, OSError):
-        return None
-    found = metadata.get(CONTENT_KEY)
-    return found.decode() if found else None
+        return {}
+
+
+def refuse_altered(path: Path) -> None:
+    """Raises: HarnessError for a set that an earlier version prepared."""
+    if not is_outdated(path):
+        return
+    about = path.with_suffix(".json")
+    origin = files.read_json(about).get("from", "") if about.is_file() else ""
+    given = f" --from {origin}" if origin and "://" not in origin else ""
+    raise HarnessError(
+        f"{path} was prepared by an earlier version, which altered answers (an equation lost its left side): "
+        f"run `harness data prepare {path.stem}{given}` again; `harness score` then judges kept responses by them"
+    )
 
 
 def read(path: Path) -> list[dict[str, Any]]:
     """The rows of a prepared file.
 
-    Raises: HarnessError naming the command that prepares it.
+    Raises: HarnessError naming the command that prepares it, also where an earlier version did.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if not path.is_file():
         raise HarnessError(f"{path} does not exist: run `harness data prepare {path.stem}`")
+    refuse_altered(path)
     try:
         return pq.read_table(path).to_pylist()
     except pa.ArrowException as error:

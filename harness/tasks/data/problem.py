@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.tasks.data.prompt import unwrap
-from harness.tasks.scoring.truth import normalise
+from harness.tasks.scoring.truth import given
 
 _TEXT_KEYS = ("problem", "question", "raw_problem", "Problem", "prompt", "instruction")
 _ANSWER_KEYS = ("expected_answer", "answer", "final_answer", "Answer", "ground_truth", "target", "label")
@@ -29,12 +29,12 @@ _DASHES = str.maketrans({"−": "-", "–": "-", "—": "-", "“": "", "”": "
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A question with its answer, normalised."""
+    """A question with its answer."""
 
     text: str
     """Without any prompt around it."""
     answer: str
-    """Normalised (`scoring.truth`)."""
+    """As the file gives it: never altered, since what a scorer leaves out of a truth is lost to every later one."""
 
     @property
     def id(self) -> str:
@@ -61,10 +61,10 @@ def read(row: Mapping[str, Any]) -> Problem:
     if not text:
         raise HarnessError(f"no problem text in the columns {', '.join(map(str, row))}: expected {_TEXT_KEYS[0]}")
     answer = _answer(row)
-    return Problem(text, _normalised(answer) if isinstance(answer, str) else normalise(answer))
+    return Problem(text, _given(answer) if isinstance(answer, str) else given(answer))
 
 
-_normalised = functools.lru_cache(maxsize=_REPEATED)(normalise)
+_given = functools.lru_cache(maxsize=_REPEATED)(given)
 _unwrapped = functools.lru_cache(maxsize=_REPEATED)(unwrap)
 
 

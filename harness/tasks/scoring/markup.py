@@ -13,11 +13,14 @@ _THOUGHT = "</think>"
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"(?<!\\)[{}]")
 
-_WRAPPED = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathit|mbox|emph|operatorname)\s*\{([^{}]*)\}")
+_WRAPPED = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mbox|emph)\s*\{([^{}]*)\}")
+_OPERATOR = re.compile(r"\\operatorname\s*\{\s*([a-zA-Z]+)\s*\}")
 _SPACING = re.compile(r"(?<!\\)\\[,!;:> ]|~|\\quad\b|\\qquad\b|\\displaystyle\b|\\left(?![a-zA-Z])|\\right(?![a-zA-Z])")
-_FORMULA = re.compile(r"\$\$?|\\[()\[\]]")
-_DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|\\degree\b|\\circ\b|°")
-_TAG = re.compile(r"</?[a-zA-Z][\w-]*>")
+_FORMULA = re.compile(r"\$\$?|(?<!\\)\\[()\[\]]")
+_DOLLAR = "\uff04"  # of money, while those around formulas are removed
+_DEGREE = re.compile(r"\s*(?:\^\s*\{\s*\\circ\s*\}|\^\s*\\circ\b|\^?\\degree\b|(?<=\d)\\circ\b|°)")
+_TAG = re.compile(r"</[a-zA-Z][\w-]*>|(?:(?<=\s)|^)<[a-zA-Z][\w-]*>")  # a<b>c is no tag
+_QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
 _SIGNS = str.maketrans({
     "−": "-", "–": "-", "﹣": "-", "－": "-", "，": ",", "：": ":", "\u00a0": " ", "\u202f": " ", "\u2009": " ",
     "\u200b": "", "\u200c": "", "\u200d": "", "\u2060": "", "\ufeff": "",  # of no width
@@ -52,22 +55,35 @@ def boxed(text: str) -> tuple[int, str] | None:
 
 
 def plain(text: str) -> str:
-    r"""The expression itself: `**$\boxed{70}$.**` becomes `70`. What it means is not changed."""
+    r"""The expression itself: `**$\boxed{70}$.**` becomes `70`. What it means is not changed.
+
+    Degrees become `^\circ`; signs of money and percent stay; the words of `\text{...}` stand between spaces.
+    """
     text = _ROOT.sub(lambda found: f"\\sqrt{{{found[1] or found[2] or found[3]}}}", text.translate(_SIGNS))
     inner = boxed(text)
-    if inner is not None and len(inner[1]) >= len(text) - 40:  # the box is (nearly) all there is
-        text = inner[1]
+    if inner is not None and len(_BOX.findall(text)) == 1 and len(inner[1]) >= len(text) - 40:
+        text = inner[1]  # the box is (nearly) all there is
     text = _TAG.sub(" ", text)
     text = _POWER.sub(lambda found: f"^{{{found[1]}}}" if found[1] else "^", text)  # the others are bold type
     text = re.sub(r"\*\*|__|`|^\s*#+\s", "", text).strip().strip("*").strip()
-    text = text.replace("\\$", " ").replace("\\%", "%")
+    text = text.replace("\\$", _DOLLAR).replace("\\%", "%")
     text = _FORMULA.sub(" ", text)
-    text = _DEGREE.sub(" ", text)
+    text = _DEGREE.sub(r"^\\circ ", text).replace(_DOLLAR, "\\$")
     text = text.replace("{,}", ",")
     text = re.sub(r"(?<=\d)\\,(?=\d{3})", "", text)
+    text = re.sub(r"(?<=\d),\s*\\!\s*(?=\d{3})", ",", text)
     text = _SPACING.sub(" ", text)
     text = text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac").replace("\\cfrac", "\\frac")
+    text = _OPERATOR.sub(r"\\\1 ", text)
     for _ in range(3):  # wrappers nest, but not deeply
         text = _WRAPPED.sub(r" \1 ", text)
-    text = re.sub(r"\s+", " ", text).strip()
-    return text.rstrip(string.whitespace + ".,;:").strip(" \"'“”‘’")
+    text = re.sub(r"\s+", " ", text).strip().rstrip(string.whitespace + ".,;:")
+    for left, right in _QUOTES:  # a lone one is a foot, or a derivative
+        if len(text) > 1 and text.startswith(left) and text.endswith(right):
+            text = text[1:-1].strip()
+    return text
+
+
+def squeezed(text: str) -> str:
+    """Without the spaces that mean nothing: those between two letters or digits stay, 12 3 is not 123."""
+    return re.sub(r"(?<=\w) +(?=\w)", "\x00", text).replace(" ", "").replace("\x00", " ")

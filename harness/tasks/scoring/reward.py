@@ -1,9 +1,10 @@
-"""verl's reward function: `verl.reward.custom_reward_function.path=pkg://harness.scoring.reward`.
+"""verl's reward function: `verl.reward.custom_reward_function.path=pkg://harness.tasks.scoring.reward`.
 
 Training rows get what the recipe trains on, verl's `math_dapo` (+1 or -1; its looks at the last 300 characters and
 its strictness are part of the paper's setting; the overlong penalty is added by verl's reward manager `dapo`). Their
 `acc` is that same judgement, because dynamic sampling filters on it: with another one, groups whose rewards are all
-equal would stay in the batch. Evaluation rows are judged by the evaluation scorer.
+equal would stay in the batch. `math_dapo` compares texts, so a whole number is given to it in its shortest
+form (`025` as `25`). Evaluation rows are judged by the evaluation scorer.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.tasks.scoring import equivalence, scorer
+from harness.tasks.scoring import judge, scorer, truth
 
 TRAINING_SCORER = "math_dapo"
 """Of verl, verl/utils/reward_score/math_dapo.py."""
 
-equivalence.require()
+judge.require()
 
 
 def compute_score(
@@ -27,7 +28,7 @@ def compute_score(
     A row is for training where its `extra_info.split` is "train"; everything else is evaluated.
     """
     if extra_info is not None and extra_info.get("split") == "train":
-        return _trained(solution_str, str(ground_truth))
+        return _trained(solution_str, truth.shortest(truth.given(ground_truth)))
     verdict = scorer.score(solution_str, ground_truth)
     return {
         "score": 1.0 if verdict.correct else -1.0,

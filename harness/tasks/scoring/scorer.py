@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from harness.tasks.scoring import equivalence, truth
+from harness.tasks.scoring import judge, truth
 from harness.tasks.scoring.answer import extract
-from harness.tasks.scoring.equivalence import Judge
-from harness.tasks.scoring.markup import plain
-from harness.tasks.scoring.number import LONGEST, canonical, exact
+from harness.tasks.scoring.judge import Judge
+from harness.tasks.scoring.markup import plain, squeezed
+from harness.tasks.scoring.number import LONGEST, canonical, exact, quantity
 
 NAME = "exact-or-symbolic"
-VERSION = "2"
+VERSION = "3"
 """Raised whenever a response could be judged differently than before."""
 SCORER = f"{NAME}/{VERSION}"
 """What stands beside every evaluated response."""
 
 _LONGEST_SYMBOLIC = 400
+_RELATION = re.compile(r"[=<>≤≥≠]|\\(?:le|ge|lt|gt|ne|in)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +34,41 @@ class Verdict:
 
 
 def score(response: str, ground_truth: Any, compare: Judge | None = None) -> Verdict:
-    """Judges a response: numbers by exact arithmetic, everything else by math-verify with a bound on its time.
+    """Judges a response: numbers by exact arithmetic, everything else by its parts and sympy, with a bound on its time.
 
     Args:
         response: the generated text, with or without end tokens.
-        ground_truth: the right answer in any shape that `truth.normalise` knows.
+        ground_truth: the right answer in any shape that `truth.given` knows.
         compare: who compares expressions; by default the judge of this process.
 
     Safe in any thread. Raises: HarnessError for a ground truth that is none, or without math-verify.
     """
-    gold = truth.normalise(ground_truth)
+    gold = truth.given(ground_truth)
     answer = extract(response)
     if answer is None:
         return Verdict(False, None)
     if len(answer) > LONGEST:
         return Verdict(False, plain(answer[:LONGEST]) or None)
-    number, right = exact(answer), exact(gold)
-    text = canonical(number) if number is not None else plain(answer)
-    if number is not None and right is not None:
-        return Verdict(number == right, text)
-    if _squeezed(text) == _squeezed(gold):
+    right, number = quantity(gold), quantity(answer)
+    text = plain(answer) if _RELATION.search(gold) and number is None else _vote(answer)
+    if right is not None and number is not None:
+        return Verdict(number.equals(right), text)
+    if squeezed(plain(answer)) == squeezed(plain(gold)):
         return Verdict(True, text)
     if not text or len(text) > _LONGEST_SYMBOLIC:
         return Verdict(False, text or None)
-    ruling = (compare or equivalence.shared()).compare(gold, text)
+    ruling = (compare or judge.shared()).compare(gold, answer)
     return Verdict(ruling.equal, text, ruling.timed_out)
 
 
-def _squeezed(text: str) -> str:
-    return "".join(text.split())
+def current(name: str) -> str:
+    """What judges the rows of a run whose plan names a scorer: of ours today's version."""
+    return SCORER if name.partition("/")[0] == NAME else name
+
+
+def _vote(answer: str) -> str:
+    """The text of an answer to what is no equation: `x = 70` and `m+n = 70.0` count for 70."""
+    value = exact(answer)
+    if value is None and "=" in answer:
+        value = exact(answer.rpartition("=")[2])
+    return canonical(value) if value is not None else plain(answer)

@@ -1,4 +1,4 @@
-"""`python -m harness.tasks.scoring.symbolic`: compares expressions with math-verify, one JSON request a line.
+"""`python -m harness.tasks.scoring.symbolic`: compares answers with sympy, one JSON request a line.
 
 A process of its own, because sympy can run for hours or eat all memory on what a model writes, and a process is the
 only thing that can be stopped safely from a worker thread: math-verify's own time limit is SIGALRM, which works in the
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import resource
 import sys
 from typing import TextIO
@@ -20,27 +19,10 @@ from typing import TextIO
 MEMORY_BYTES = 4 * 2**30
 """Address space of the process: 2**(9**9**9) must not take the machine with it."""
 
-_BARE_PI = re.compile(r"(?<![\\a-zA-Z])pi(?![a-zA-Z])")
-_PI = r"\\pi "
-
-
-def equal(gold: str, answer: str) -> bool:
-    """Whether math-verify holds the two LaTeX or plain expressions for equal; unbounded in time."""
-    from math_verify import parse, verify
-
-    # Both sides are parsed first: verify() on bare strings compares text, so that 0.5 would differ from \\frac{1}{2}.
-    left, right = (
-        parse(f"${_BARE_PI.sub(_PI, text)}$", parsing_timeout=None, fallback_mode="no_fallback")
-        for text in (gold, answer)
-    )
-    if not left or not right:
-        return False
-    return bool(verify(left, right, timeout_seconds=None))
-
 
 def serve(requests: TextIO, replies: TextIO) -> None:
     """Imports what takes seconds, says so, and answers requests until their end."""
-    import math_verify  # noqa: F401
+    from harness.tasks.scoring.equivalence import equal
 
     _reply(replies, {"ready": True})
     for line in requests:

@@ -1,4 +1,4 @@
-"""The right answer of a problem, in one shape whatever its file made of it."""
+"""The right answer of a problem, as its file gives it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.tasks.scoring.markup import plain
-from harness.tasks.scoring.number import canonical, exact
+from harness.tasks.scoring.number import canonical, quantity
 
 _KEYS = ("ground_truth", "answer", "target", "expected_answer", "final_answer", "value", "label", "solution")
 
 
-def normalise(value: Any) -> str:
-    r"""The answer as text: `025`, `27.0`, `336^\circ`, `{"target": "70"}` and `["1,000"]` become `25`, `27`, `336`,
-    `70`, `1000`. Whole numbers get their shortest form; anything else keeps its own, without the marks around it.
+def given(value: Any) -> str:
+    r"""The answer as its file has it: `{"target": "025"}` and `["025"]` become `025`; the answer itself is not touched.
 
     Raises: HarnessError where there is no answer or more than one.
     """
@@ -26,14 +25,22 @@ def normalise(value: Any) -> str:
         raise HarnessError(f"ground truth {value!r} is no answer")
     if isinstance(value, numbers.Integral):
         return str(int(value))
-    text = repr(float(value)) if isinstance(value, numbers.Real) else str(value)
-    number = exact(text)
-    if number is not None and number.denominator == 1:
-        return canonical(number)
-    cleaned = plain(text)
-    if not cleaned:
+    text = (repr(float(value)) if isinstance(value, numbers.Real) else str(value)).strip()
+    if not plain(text):
         raise HarnessError(f"ground truth {value!r} is empty: give the answer of the problem")
-    return cleaned
+    return text
+
+
+def shortest(text: str) -> str:
+    r"""One text for answers of the same value: `025`, `27.0`, `336^\circ` and `1,000` become `25`, `27`, `336`, `1000`.
+
+    Only a plain whole number is written anew, its unit left out; an equation (`x = 5`) and all else keep their own
+    form, without the marks around it.
+    """
+    number = quantity(text)
+    if number is not None and number.value.denominator == 1:
+        return canonical(number.value)
+    return plain(text)
 
 
 def _unwrapped(value: Any) -> Any:

@@ -6,12 +6,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.commands.data import listing
+from harness.commands.doctor import checks
 from harness.config.compose import compose
 from harness.errors import HarnessError
 from harness.planning.signature import run_id, signature
 from harness.tasks.data import hub, prepared, problem
 from harness.tasks.data.catalogue import SOURCES
 from harness.tasks.data.prepare import prepare, show, told
+from harness.tasks.scoring.reward import compute_score
+from harness.tasks.scoring.truth import shortest
 from tests.support.shared import SHARED, needs
 
 
@@ -47,7 +51,7 @@ def test_published_files(name, file, count, tmp_path):
     assert len({row["extra_info"]["index"] for row in rows}) == count
     answers = [row["reward_model"]["ground_truth"] for row in rows]
     if name != "math500":
-        assert all(str(int(answer)) == answer for answer in answers)
+        assert all(str(int(shortest(answer))) == shortest(answer) for answer in answers)
 
 
 HUB = "https://huggingface.co/datasets"
@@ -60,14 +64,14 @@ HUB = "https://huggingface.co/datasets"
          {"data_source": "math_dapo", "prompt": [{"role": "user", "content": "What?"}], "ability": "MATH",
           "reward_model": {"ground_truth": "34", "style": "rule-lighteval/MATH_v2"}, "extra_info": {"index": "9a9b"}}, "34"),
         ("gsm8k_train", f"{HUB}/openai/gsm8k/resolve/main/main/train-00000-of-00001.parquet",
-         {"question": "What?", "answer": "So 500+500=<<500+500=1000>>1000.\n#### 1,000"}, "1000"),
+         {"question": "What?", "answer": "So 500+500=<<500+500=1000>>1000.\n#### 1,000"}, "1,000"),
         ("gsm8k", f"{HUB}/openai/gsm8k/resolve/main/main/test-00000-of-00001.parquet",
          {"question": "What?", "answer": "So 9*2=<<9*2=18>>18.\n#### 18"}, "18"),
         ("aime24", f"{HUB}/HuggingFaceH4/aime_2024/resolve/main/data/train-00000-of-00001.parquet",
-         {"id": 60, "problem": "What?", "solution": "...", "answer": "025", "url": "https://x", "year": "2024"}, "25"),
+         {"id": 60, "problem": "What?", "solution": "...", "answer": "025", "url": "https://x", "year": "2024"}, "025"),
         ("aime25", f"{HUB}/math-ai/aime25/resolve/main/test.jsonl", {"problem": "What?", "answer": "70", "id": "0"}, "70"),
         ("amc23", f"{HUB}/math-ai/amc23/resolve/main/test-00000-of-00001.parquet",
-         {"id": 0, "question": "What?", "answer": "27.0", "url": "https://x"}, "27"),
+         {"id": 0, "question": "What?", "answer": "27.0", "url": "https://x"}, "27.0"),
         ("math500", f"{HUB}/HuggingFaceH4/MATH-500/resolve/main/test.jsonl",
          {"problem": "What?", "solution": "...", "answer": "\\frac{14}{3}", "subject": "Algebra", "level": 3,
           "unique_id": "test/algebra/1.json"}, "\\frac{14}{3}"),
@@ -93,7 +97,7 @@ def test_a_file_that_repeats_every_problem_is_read_by_parts(tmp_path, monkeypatc
 def test_known_answers_whatever_the_file_made_of_them(tmp_path):
     def answers(name, file):
         rows = prepared.read(prepare(name, tmp_path, SHARED / "data" / file).path)
-        return sorted(int(row["reward_model"]["ground_truth"]) for row in rows)
+        return sorted(int(shortest(row["reward_model"]["ground_truth"])) for row in rows)
 
     aime24 = answers("aime24", "aime24.jsonl")
     assert {204, 25, 385} <= set(aime24)
@@ -144,6 +148,85 @@ def test_an_evaluation_set_with_an_unusable_row_is_refused(tmp_path):
     file = contest(tmp_path / "own.jsonl", 3, answer=lambda i: "" if i == 2 else i)
     with pytest.raises(HarnessError, match="row 3: ground truth '' is empty"):
         prepare("own", tmp_path, file, "test")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "2x-y+3z+8=0",
+        "x=5",
+        "3R^2",
+        "5xy",
+        "12 3",
+        "52_8",
+        r"\text{east}",
+        "025",
+        r"336^\\circ",
+        "(3,4]",
+        r"\$5",
+        "f'",
+    ],
+)
+def test_a_truth_is_stored_as_the_file_has_it(answer, tmp_path):
+    """A plane's equation was once stored as 0, because it ended so."""
+    for split in ("test", "train"):
+        path = prepare(
+            f"own_{split}", tmp_path, contest(tmp_path / "own.jsonl", 3, answer=lambda i: answer), split
+        ).path
+        assert {row["reward_model"]["ground_truth"] for row in prepared.read(path)} == {answer}
+
+
+@needs("data")
+def test_the_truths_of_maths_are_those_of_the_file(tmp_path):
+    file = SHARED / "data" / "math500.jsonl"
+    made = prepared.read(prepare("math500", tmp_path, file).path)
+    asked = [json.loads(line)["answer"] for line in file.read_text().splitlines()]
+    assert [row["reward_model"]["ground_truth"] for row in made] == asked
+
+
+def test_copies_that_write_an_answer_in_two_ways_are_no_contradiction(tmp_path):
+    file = contest(tmp_path / "a.jsonl", 200, answer=lambda i: f"{i}.0")
+    with file.open("a") as out:
+        out.write(json.dumps({"problem": "What is 5 plus 0, after $5$ steps?", "answer": "005"}) + "\n")
+    result = prepare("own", tmp_path, file, "train")
+    assert (result.rows, result.repeats, result.contradictions) == (200, 1, 0)
+
+
+def earlier(path):
+    """The file as an earlier version left it: with its mark, but not the one of its truths."""
+    table = pq.read_table(path)
+    marks = {prepared.CONTENT_KEY: table.schema.metadata[prepared.CONTENT_KEY]}
+    pq.write_table(table.replace_schema_metadata(marks), path)
+
+
+def test_a_set_of_an_earlier_version_is_never_used(tmp_path, monkeypatch):
+    result = prepare("aime24", tmp_path, contest(tmp_path / "a.jsonl", 30))
+    earlier(result.path)
+    why = r"prepared by an earlier version.*run `harness data prepare aime24 --from a\.jsonl` again"
+    for reading in (prepared.content, prepared.read, lambda path: show("aime24", 1, tmp_path)):
+        with pytest.raises(HarnessError, match=why):
+            reading(result.path)
+    assert "outdated" in next(line for line in listing(tmp_path).splitlines() if line.startswith("aime24 "))
+    composed = compose(["model=qwen3_0_6b_base", f"data.train_files=[{result.path}]", "data=gsm8k_train"])
+    with pytest.raises(HarnessError, match=why):
+        signature(composed, tmp_path)
+    found = {finding.subject: finding for finding in checks.inputs(composed)}
+    assert (found["data"].level, found["data"].remedy) == (checks.FAILURE, "harness data prepare aime24")
+    monkeypatch.setattr(hub, "fetch", lambda source: tmp_path / "a.jsonl")
+    again = prepare("aime24", tmp_path)
+    assert again.fresh
+    assert prepared.read(again.path)
+    assert prepare("aime24", tmp_path).content == result.content
+
+
+@pytest.mark.slow  # imports verl
+def test_the_training_reward_does_not_change_with_the_way_a_number_is_stored():
+    def reward(truth, response="Answer: 25"):
+        return compute_score("math_dapo", response, truth, {"split": "train"})["score"]
+
+    assert [reward(truth) for truth in ("25", "025", "25.0", r"25^\circ", {"target": "25"})] == [1.0] * 5
+    assert reward("1,000", "Answer: 1000") == 1.0
+    assert reward("26") == -1.0
 
 
 def test_aime_answers_are_whole_numbers(tmp_path):

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from harness.errors import HarnessError
-from harness.tasks.scoring import equivalence
-from harness.tasks.scoring.equivalence import Judge
-from harness.tasks.scoring.scorer import SCORER, score
+from harness.tasks.scoring import judge
+from harness.tasks.scoring.judge import Judge
+from harness.tasks.scoring.scorer import SCORER, current, score
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_no_text_makes_the_reading_of_it_slow(response, right):
 
     class Never:
         def compare(self, gold, answer):
-            return equivalence.Ruling(False)
+            return judge.Ruling(False)
 
     began = time.process_time()
     assert score(response, "70", Never()).correct is right
@@ -103,17 +103,15 @@ def test_no_text_makes_the_reading_of_it_slow(response, right):
 @pytest.mark.slow
 def test_a_process_says_when_it_is_ready_and_a_hang_gets_no_more_than_its_limit(monkeypatch):
     limits = []
-    read = equivalence._read_line
-    monkeypatch.setattr(
-        equivalence, "_read_line", lambda handle, seconds: limits.append(seconds) or read(handle, seconds)
-    )
+    read = judge._read_line
+    monkeypatch.setattr(judge, "_read_line", lambda handle, seconds: limits.append(seconds) or read(handle, seconds))
     impatient = Judge(processes=1, seconds=0.5)
     try:
         for _ in range(2):
             assert score("Answer: $9^{9^{9^{9}}}$", "70", impatient).timed_out
     finally:
         impatient.close()
-    assert limits == [equivalence.START_SECONDS, 0.5] * 2
+    assert limits == [judge.START_SECONDS, 0.5] * 2
 
 
 @pytest.mark.slow
@@ -134,13 +132,32 @@ def test_what_never_ends_is_wrong_in_bounded_time_from_any_thread():
 def test_without_math_verify_nothing_is_scored_as_wrong_silently(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(HarnessError, match=r"pip install -e '\.\[score\]'"):
-        equivalence.require()
+        judge.require()
 
 
 def test_the_scorer_has_a_name_and_a_version():
     name, version = SCORER.split("/")
     assert name
     assert int(version) >= 1
+
+
+def test_rows_are_of_the_scorer_that_judged_them():
+    """A run planned before an update goes on with today's."""
+    assert current("exact-or-symbolic/2") == SCORER
+    assert current("arithmetic/1") == "arithmetic/1"
+
+
+@pytest.mark.parametrize(
+    ("response", "truth", "text"),
+    [
+        ("Answer: m+n = 33.0", "33", "33"),
+        ("Answer: x = 70", "70", "70"),
+        ("Answer: $x - y = 5$", "x + y = 5", "x - y = 5"),
+        ("Answer: 5", "x + y = 5", "5"),
+    ],
+)
+def test_a_vote_for_an_equation_is_not_one_for_its_right_side(symbolic, response, truth, text):
+    assert score(response, truth, symbolic).answer == text
 
 
 @pytest.mark.slow  # imports verl
