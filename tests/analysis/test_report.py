@@ -105,7 +105,7 @@ def test_every_plot_has_its_data(written, page):
 def test_holds_what_a_reviewer_asks_for(page):
     for part in (
         "Does it <hold>?", "Every arm has at least 3 seeds", "Entropy collapsed in 3 of 3 runs of mean (GRPO)",
-        "QAE K=0.4 · tiny (0.3M) · 3 seeds", "IQM of pass@16", "beats mean (GRPO) in pass@1", "collapsed from step", "012345678901", "verl 0.9.1", "arithmetic/1",
+        "QAE K=0.4 · tiny (0.3M) · 3 seeds", "Bold: the highest value of a column", "shown after Holm (5 %)", "collapsed from step", "012345678901", "verl 0.9.1", "arithmetic/1",
         "baseline.K", "1 planned runs have no folder yet", "One-sided masks", "sweep baseline.mask",
     ):  # fmt: skip
         assert part in page.words, part
