@@ -37,8 +37,8 @@ ksearch: $(STAMP)  ## find K: carry out the study STUDY and write reports/STUDY/
 status: $(STAMP)  ## the runs and how they get on
 	@$(BIN)/python -m harness status $(ARGS)
 
-report: $(STAMP)  ## write reports/SWEEP/index.html again
-	@$(BIN)/python -m analysis report $(SWEEP)
+report: $(STAMP)  ## write the page of SWEEP again, a sweep or a study
+	@$(BIN)/python -m harness report $(SWEEP)
 
 notebook: $(STAMP)  ## run notebooks/review.ipynb on SWEEP into reports/SWEEP/
 	@$(BIN)/python -m analysis notebook $(SWEEP)

@@ -18,6 +18,33 @@ SYNONYMS: tuple[tuple[str, ...], ...] = (
 )
 _VALIDATION = re.compile(r"^val-(?:core|aux)/(?P<path>.+)/(?P<kind>\w+)@(?P<n>\d+|\*)(?P<rest>/.+)?$")
 _OLD_VALIDATION = "val/test_score/"
+STEPS = (
+    "step",
+    "_step",
+    "global_step",
+    "training/global_step",
+    "trainer/global_step",
+    "train/global_step",
+    "iteration",
+    "iter",
+)
+"""What logs call their step, the likeliest first."""
+_EVALUATION = re.compile(r"(?:^|/)(?:val|valid|validation|eval|evaluation|test)(?:[-_./ ]|$)|@(?:\d+|\*)(?:/|$)", re.I)
+
+
+def is_clock(name: str) -> bool:
+    """Whether a column counts steps or time instead of measuring: the step itself, W&B's own `_timestamp`."""
+    return name.startswith("_") or name.lower() in STEPS
+
+
+def is_measured(name: str) -> bool:
+    """Whether a column says something of the model: it is neither a clock nor a duration."""
+    return not (is_clock(name) or name.startswith("timing"))
+
+
+def is_training(name: str) -> bool:
+    """Whether a metric can be logged by training only: it is measured, and not by an evaluation."""
+    return is_measured(name) and not _EVALUATION.search(name)
 
 
 def resolve(name: str, available: Iterable[str]) -> str | None:

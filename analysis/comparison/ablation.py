@@ -27,6 +27,7 @@ class Study:
     """By run id; a run without outcome files has an empty one."""
     sweep: str = ""
     notes: tuple[str, ...] = field(default=())
+    """On runs that are in no arm."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -92,9 +93,12 @@ def of(
     sweep: str = "",
     read: Callable[[Run], Tally] = tally_cache.read,
 ) -> Study:
-    """Groups runs into arms and counts their evaluations."""
-    selected = list(runs)
-    return Study(arms.group(selected, by), {run.id: read(run) for run in selected}, sweep)
+    """Groups runs into arms and counts their evaluations. Of a run without rows and config (its folder was purged)
+    nobody can tell the arm: a note names it."""
+    every = list(runs)
+    selected = [run for run in every if len(run.history) or run.config] or every
+    notes = [f"{run.id} is in no arm: {'; '.join(run.notes)}" for run in every if run not in selected]
+    return Study(arms.group(selected, by), {run.id: read(run) for run in selected}, sweep, tuple(notes))
 
 
 def overview(study: Study) -> pd.DataFrame:

@@ -91,7 +91,7 @@ def _notes(study: Study) -> list[str]:
     for run in study.runs:
         for note in (*run.notes, *study.tallies[run.id].notes):
             owners.setdefault(note, []).append(f"{run.label} ({run.id})")
-    return [
+    return list(study.notes) + [
         f"{names[0]}: {note}" if len(names) == 1 else f"{len(names)} runs ({_short(names)}): {note}"
         for note, names in owners.items()
     ]

@@ -248,8 +248,7 @@ def _numbers(row: dict[str, Any]) -> dict[str, float]:
 def _run(remote: Any, place: server.Place, fragment: Fragment, notes: tuple[str, ...]) -> Run:
     axis = local.step_axis([fragment])
     placed, lost = local.on_axis(fragment, axis)
-    # The server keeps the attempts of a resumed run in one list: the training step goes back where one began.
-    stitched, more = rows.stitch(rows.restarts(placed), axis)
+    stitched, more = rows.stitch([placed], axis)
     history, nan_steps = rows.frame(stitched)
     if lost:
         more.append(f"{fragment.rows - len(placed)} rows have no step and are left out")

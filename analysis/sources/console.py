@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from analysis.run import Run
 from analysis.sources import names, rows
-from analysis.sources.local import STEP
 from analysis.sources.rows import Gather, is_step
 from harness.errors import HarnessError
 
@@ -29,7 +29,7 @@ def load(path: Path) -> list[Run]:
     """The run of a console log, or of every *.log, *.out and *.txt in a folder (below it where it holds none
     itself); one run a file, named after it; see `names` for seeds.
 
-    Where the step goes back the run was started again: the later rows win from there on.
+    A file without a single line of metrics is no run; a note on the first run names it.
 
     Raises:
         HarnessError: no such file, or no `step:N - name:value` in any.
@@ -39,9 +39,13 @@ def load(path: Path) -> list[Run]:
         called = names.stems(paths, path)
     else:
         paths, called = [path], [path.stem]
-    runs = [run for file, name in zip(paths, called, strict=True) if (run := _run(file, name)).last_step is not None]
+    read = [_run(file, name) for file, name in zip(paths, called, strict=True)]
+    runs = [run for run in read if run.last_step is not None]
     if not runs:
         raise HarnessError(f"{path} holds no line `step:N - name:value`: is `console` among trainer.logger?")
+    silent = [Path(run.files[0]).name for run in read if run.last_step is None]
+    if silent:
+        runs[0] = replace(runs[0], notes=(*runs[0].notes, f"left out, without a `step:N` line: {', '.join(silent)}"))
     return names.named(runs)
 
 
@@ -62,7 +66,7 @@ def _run(path: Path, name: str) -> Run:
         gathered.add(found)
         steps.append(step)
     logged = gathered.rows(steps)
-    stitched, notes = rows.stitch(rows.restarts(logged), STEP)
+    stitched, notes = rows.stitch([logged])
     history, nan_steps = rows.frame(stitched)
     if damaged:
         notes.append(f"{path.name}: {damaged} entries could not be read (torn or mixed with other output)")

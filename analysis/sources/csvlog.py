@@ -8,22 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from analysis import aliases
 from analysis.run import Run
 from analysis.sources import names as names_of
 from analysis.sources import rows
-from analysis.sources.rows import Gather
+from analysis.sources.rows import Gather, Rows
 from harness.errors import HarnessError, nearest
 
-_STEPS = (
-    "step",
-    "_step",
-    "global_step",
-    "training/global_step",
-    "trainer/global_step",
-    "train/global_step",
-    "iteration",
-    "iter",
-)
 _SEPARATOR = " - "  # W&B: "<run> - <metric>"
 _BOUNDS = ("__MIN", "__MAX")
 
@@ -32,8 +23,10 @@ _BOUNDS = ("__MIN", "__MAX")
 class _Log:
     """One run while files are read."""
 
-    steps: list[int] = field(default_factory=list)
-    cells: Gather = field(default_factory=Gather)
+    parts: list[Rows] = field(default_factory=list)
+    """What each file holds of it."""
+    own_step: bool = False
+    """Whether a file counts W&B's own steps."""
     notes: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
 
@@ -41,9 +34,8 @@ class _Log:
 def load(path: Path) -> list[Run]:
     """The runs of a CSV file, or of every *.csv in a folder (below it where it holds none itself).
 
-    A plain log is one run, named after its file; where its step goes back it was started again, and the
-    later rows win from there on. A W&B chart export holds as many runs as columns; exports of several
-    charts in one folder are put together by run name.
+    A plain log is one run, named after its file. A W&B chart export holds as many runs as columns; exports of
+    several charts in one folder are put together by run name.
 
     Raises:
         HarnessError: no such file, no step column, steps that are no integers, or no number in it.
@@ -75,6 +67,8 @@ def _read(path: Path, called: str, logs: dict[str, _Log]) -> None:
     at = _step_column(path, names)
     targets = _targets(called, names, at)
     here = {run: logs.setdefault(run, _Log()) for run, _ in targets.values()}
+    steps: dict[str, list[int]] = {run: [] for run in here}
+    cells = {run: Gather() for run in here}
     damaged, text = 0, dict.fromkeys(targets, 0)
     for line in lines:
         step = _number(line[at]) if len(line) == len(names) else None
@@ -93,9 +87,10 @@ def _read(path: Path, called: str, logs: dict[str, _Log]) -> None:
                 text[column] += 1
         for run, found in values.items():
             if found:
-                here[run].steps.append(int(step))
-                here[run].cells.add(found)
-    for log in here.values():
+                steps[run].append(int(step))
+                cells[run].add(found)
+    for run, log in here.items():
+        log.parts.append(cells[run].rows(steps[run]))
         log.files.append(str(path))
         if damaged:
             log.notes.append(f"{path.name}: {damaged} of {len(lines)} rows are damaged and left out")
@@ -105,12 +100,13 @@ def _read(path: Path, called: str, logs: dict[str, _Log]) -> None:
             log.notes.append(f"{path.name}: {count} cells of column {names[column]!r} hold no number")
     if names[at] == "Step":
         for log in here.values():
+            log.own_step = True
             log.notes.append(f"{path.name}: the step is W&B's own, which differs from verl's in resumed runs")
 
 
 def _step_column(path: Path, names: Sequence[str]) -> int:
     lowered = [name.strip().lower() for name in names]
-    for known in _STEPS:
+    for known in aliases.STEPS:
         if known in lowered:
             return lowered.index(known)
     raise HarnessError(f"{path} has no step column ({nearest('step', names)}): rename one of its columns to `step`")
@@ -133,10 +129,7 @@ def _number(text: str) -> float | None:
 
 
 def _run(name: str, log: _Log) -> Run:
-    # Rows of several charts follow each other: in the order of steps they are one log, not a restart.
-    found = log.cells.rows(log.steps)
-    parts = rows.restarts(found) if len(set(log.files)) == 1 else [found]
-    stitched, notes = rows.stitch(parts, "training/global_step")
+    stitched, notes = rows.stitch(log.parts, rows.OWN_STEP if log.own_step else rows.STEP)
     history, nan_steps = rows.frame(stitched)
     binned = []
     for metric in [column for column in history.columns if f"{column}{_BOUNDS[0]}" in history.columns]:

@@ -107,12 +107,11 @@ def _row(line: bytes) -> dict[str, float] | None:
     return row
 
 
-def attempts(fragment: Fragment) -> list[Rows]:
-    """The rows of each attempt on the training step, first attempt first."""
+def logged(fragment: Fragment) -> Rows:
+    """The rows on the training step, those of the first attempt first."""
     if not fragment.rows:
-        return []
-    numbers = fragment.columns["_attempt"].astype(np.int64)
-    steps = fragment.columns["_step"].astype(np.int64)
+        return Rows(np.empty(0, dtype=np.int64), {})
+    order = np.argsort(fragment.columns["_attempt"], kind="stable")
     metrics = {name: values for name, values in fragment.columns.items() if name not in ("_step", "_attempt")}
-    whole = Rows(steps, metrics, fragment.nans)
-    return [whole.take(np.flatnonzero(numbers == number)) for number in np.unique(numbers)]
+    whole = Rows(fragment.columns["_step"].astype(np.int64), metrics, fragment.nans)
+    return whole if (np.diff(order) > 0).all() else whole.take(order)

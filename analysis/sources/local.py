@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -19,17 +20,19 @@ from analysis.sources.rows import Rows
 from analysis.sources.wandbfile import Fragment
 from harness.errors import HarnessError
 
-STEP = "training/global_step"
+STEP = rows.STEP
 _LOG = logging.getLogger(__name__)
 _ALIVE = 600.0
 """A file without an exit record that was written to in the last so many seconds belongs to a running run:
 the SDK writes at least every 15 s while rows come, and a training step can take minutes."""
 # Folders of a run that hold many files and never a .wandb file.
+_RUN_FOLDER = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(?P<id>.+)")
 _PRUNED = {"checkpoints", "outcomes", "attempts", "files", "logs", "__pycache__", ".git", ".venv"}
 
 
 def discover(root: Path) -> Iterator[Path]:
-    """Every .wandb file below a folder (or the file itself), in the order of the names.
+    """Every .wandb file below a folder (or the file itself), in the order of the names; of a run folder that lacks its
+    file the path that it should have.
 
     Links are not followed: `latest-run` would double a run.
     """
@@ -38,7 +41,10 @@ def discover(root: Path) -> Iterator[Path]:
         return
     for folder, below, names in os.walk(root):
         below[:] = sorted(name for name in below if name not in _PRUNED)
-        yield from (Path(folder, name) for name in sorted(names) if name.endswith(".wandb"))
+        found = [Path(folder, name) for name in sorted(names) if name.endswith(".wandb")]
+        if not found and (run := _RUN_FOLDER.fullmatch(Path(folder).name)):
+            found = [Path(folder, f"run-{run['id']}.wandb")]
+        yield from found
 
 
 def load(root: Path, *, cached: Path | None = None, now: float | None = None) -> list[Run]:
@@ -49,35 +55,41 @@ def load(root: Path, *, cached: Path | None = None, now: float | None = None) ->
         now: unix seconds, to tell a running run from a crashed one.
 
     Raises:
-        HarnessError: there is no such folder, or no .wandb file in it. A destroyed file raises nothing: its
-        run comes
-            without history and with a note.
+        HarnessError: there is no such folder, or no .wandb file in it. A destroyed or absent file raises nothing:
+            its run comes without history and with a note.
     """
     if not root.exists():
         raise HarnessError(f"folder {str(root)!r} does not exist: name one that holds W&B run folders")
     paths = list(discover(root))
-    if not paths:
+    if not any(path.exists() for path in paths):
         raise HarnessError(f"no .wandb file below {root}: name the folder that holds wandb/ or offline-run-*")
-    return assemble((_read(path, cached) for path in paths), now=now)
+    return assemble((read(path, cached) for path in paths), now=now)
 
 
-def _read(path: Path, cached: Path | None) -> Fragment:
+def read(path: Path, cached: Path | None = None) -> Fragment:
+    """One .wandb file; of one that is destroyed or absent a fragment without rows."""
+    size = mtime = 0
+    losses = Losses()
     try:
         return cache.fragment(path, cached)
     except HarnessError as error:
-        _LOG.warning("%s", error)
-        size = path.stat().st_size if path.exists() else 0
+        if path.exists():
+            _LOG.warning("%s", error)
+            size = path.stat().st_size
+            losses = Losses(regions=1, bytes=size, header=True)
+        elif path.parent.exists():
+            mtime = path.parent.stat().st_mtime_ns
         return Fragment(
             path=path,
             size=size,
-            mtime_ns=0,
+            mtime_ns=mtime,
             offset=0,
             check=0,
             last_number=0,
             rows=0,
             columns={},
             nans={},
-            losses=Losses(regions=1, bytes=size, header=True),
+            losses=losses,
         )
 
 
@@ -107,13 +119,15 @@ def _age(fragment: Fragment) -> tuple[float, str]:
 
 def _run(fragments: Sequence[Fragment], now: float) -> Run:
     first, last = fragments[0], fragments[-1]
+    named = next((fragment for fragment in reversed(fragments) if fragment.meta), last)
     axis = step_axis(fragments)
     parts, notes = [], []
     for fragment in fragments:
         part, lost = on_axis(fragment, axis)
         parts.append(part)
-        notes += [note for note in (wandbfile.losses_text(fragment), lost) if note]
-    stitched, more = rows.stitch(parts, axis)
+        absent = None if fragment.size or fragment.path.exists() else f"{fragment.path.parent.name} has no .wandb file"
+        notes += [note for note in (absent, wandbfile.losses_text(fragment), lost) if note]
+    stitched, more = rows.stitch([rows.concatenate(parts)], axis)
     history, nan_steps = rows.frame(stitched)
     state = _state(last, now)
     if last.losses.torn and state != "running":
@@ -129,15 +143,15 @@ def _run(fragments: Sequence[Fragment], now: float) -> Run:
         tree.pop("_wandb", None)  # the SDK's own notes
     started = first.meta.get("started")
     return Run(
-        id=last.id,
-        label=last.meta.get("name") or last.id,
+        id=named.id,
+        label=named.meta.get("name") or named.id,
         source="local",
         history=history,
         config=config,
         summary=summary,
         state=state,
-        group=last.meta.get("group"),
-        tags=tuple(last.meta.get("tags", ())),
+        group=named.meta.get("group"),
+        tags=tuple(named.meta.get("tags", ())),
         created=datetime.fromtimestamp(started, UTC) if started else None,
         folder=last.path.parent,
         notes=(*notes, *more),
@@ -164,14 +178,15 @@ def step_axis(fragments: Iterable[Fragment]) -> str:
     logged = {name for fragment in fragments for name in fragment.columns}
     defined = [name for fragment in fragments for name in fragment.meta.get("step_metrics", ())]
     known = aliases.resolve(STEP, logged)
-    return known or next((name for name in defined if name in logged), "_step")
+    return known or next((name for name in defined if name in logged), rows.OWN_STEP)
 
 
-def on_axis(fragment: Fragment, axis: str) -> tuple[Rows, str | None]:
-    """A fragment's rows on the training step, and a note on rows that have none.
+def steps_on(fragment: Fragment, axis: str) -> np.ndarray:
+    """(rows,) float64: the training step of each of a fragment's rows, NaN or no possible step where it has none.
 
-    A row without the axis metric (verl logs the evaluation before training so) is placed by its `_step`
-    beside the nearest earlier row that has both, or the next one.
+    A row without the axis metric (verl logs the evaluation before training so) is placed by its `_step` beside the
+    nearest earlier row that has both. Where the axis goes back after it, it is the evaluation with which a resumed run
+    began, and goes beside the next one, as it does where there is no earlier one.
     """
     steps = fragment.columns.get(axis)
     if steps is None:
@@ -181,10 +196,18 @@ def on_axis(fragment: Fragment, axis: str) -> tuple[Rows, str | None]:
         shift = steps - own
         known = np.flatnonzero(np.isfinite(shift))
         if len(known):
-            nearest = known[np.maximum(np.searchsorted(known, np.arange(fragment.rows), side="right") - 1, 0)]
+            place = np.searchsorted(known, np.arange(fragment.rows), side="right") - 1
+            earlier, later = known[np.maximum(place, 0)], known[np.minimum(place + 1, len(known) - 1)]
+            nearest = np.where(steps[later] < steps[earlier], later, earlier)
             steps = np.where(np.isfinite(steps), steps, own + shift[nearest])
         else:
             steps = own
+    return steps
+
+
+def on_axis(fragment: Fragment, axis: str) -> tuple[Rows, str | None]:
+    """A fragment's rows on the training step, and a note on rows that have none."""
+    steps = steps_on(fragment, axis)
     placed = np.flatnonzero(np.abs(steps) <= 2**53)  # neither NaN nor a number beyond what a step can be
     columns = {name: values for name, values in fragment.columns.items() if name != "_step"}
     everything = Rows(np.full(fragment.rows, rows.NO_STEP), columns, fragment.nans)

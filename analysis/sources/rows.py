@@ -1,4 +1,9 @@
-"""Logged rows on the training step: duplicates merged, fragments of a resumed run stitched."""
+"""Logged rows on the training step, by one rule for every source: `stitch`.
+
+A source gives the rows in the order in which they were logged. Where a training metric's own step goes back, the run
+was started again from an earlier checkpoint, and the later rows win from there on. Whatever else comes late (an
+evaluation of an earlier step, a second row of the same step) joins the row that is there.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from analysis import aliases
+
+STEP = "training/global_step"
+"""verl's name of the training step."""
+OWN_STEP = "_step"
+"""W&B's own: it counts calls of `log`, so that a missing number means nothing."""
+_NAMED = 3
+"""Missing stretches that a note names; restarts that have a note of their own, where there are many."""
 NO_STEP = np.iinfo(np.int64).min
 """Marks a row whose training step is not known."""
 
@@ -124,6 +137,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     """All rows, one part after the other, over the union of the metrics."""
     if len(parts) == 1:
         return parts[0]
+    parts = [part for part in parts if len(part)]
     names = dict.fromkeys(name for part in parts for name in part.columns)
     columns = {}
     nans: dict[str, list[np.ndarray]] = {}
@@ -139,10 +153,11 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     return Rows(steps, columns, {name: np.concatenate(marked) for name, marked in nans.items()})
 
 
-def collapse(rows: Rows) -> tuple[Rows, int]:
-    """One row a step, ascending, and how many repeated metric values were overruled.
+def collapse(rows: Rows, axis: str = STEP) -> tuple[Rows, int]:
+    """One row a step, ascending, and how many metric values were overruled by another value.
 
-    Rows of one step are merged metric by metric; where two of them have the same metric the later row wins.
+    Rows of one step are merged metric by metric; where two of them have the same metric the later row wins. Clocks and
+    the step itself are in every row: they are not counted.
     """
     steps = rows.steps
     if len(steps) < 2 or (np.diff(steps) > 0).all():
@@ -152,10 +167,11 @@ def collapse(rows: Rows) -> tuple[Rows, int]:
     for name in rows.columns:
         logged = np.flatnonzero(rows.logged(name))
         values = rows.columns[name][logged]
-        overruled += len(logged) - len(np.unique(group[logged]))
         column = np.full(len(unique), np.nan)
         column[group[logged]] = values  # of repeated indices numpy keeps the last
         columns[name] = column
+        if not _is_clock(name, axis):
+            overruled += int((~_same(values, column[group[logged]])).sum())
         if name in rows.nans:
             last = np.full(len(unique), -1)
             last[group[logged]] = logged
@@ -165,43 +181,149 @@ def collapse(rows: Rows) -> tuple[Rows, int]:
     return Rows(unique, columns, nans), overruled
 
 
-def restarts(rows: Rows) -> list[Rows]:
-    """Cuts rows wherever the step goes back: there a run was started again from an earlier point."""
-    cuts = np.flatnonzero(np.diff(rows.steps) < 0) + 1
-    return [rows.take(numbers) for numbers in np.split(np.arange(len(rows)), cuts)]
+def stitch(logs: Sequence[Rows], axis: str = STEP) -> tuple[Rows, list[str]]:
+    """One row a step of a run, and notes on what was undone, overruled or is missing: the same for every source.
 
-
-def stitch(parts: Iterable[Rows], trained: str) -> tuple[Rows, list[str]]:
-    """The rows of a run that was stopped and resumed, oldest part first; and notes on what was overruled.
-
-    A later part wins from its first training step on: what an earlier part logged after the checkpoint that
-    the later one started from was undone. Rows without the metric `trained` (an evaluation before the first
-    step of a resumed run) do not count as training; they join the row that is there already.
+    Args:
+        logs: the run's rows in the order in which they were logged, those of resumed attempts one after the other. Logs
+            that were kept side by side, as the charts of one run are, come as several; each is judged by itself.
+        axis: the name of the metric that counts the steps.
     """
     notes: list[str] = []
-    kept: list[Rows] = []
-    for part in parts:
-        if not len(part):
-            continue
-        training = part.steps[part.logged(trained)] if trained in part.columns else part.steps
-        first = int(training.min()) if len(training) else None
-        if kept and first is not None:
-            undone = 0
-            for number, earlier in enumerate(kept):
-                stays = earlier.steps < first
-                undone += int((~stays).sum())
-                if not stays.all():
-                    kept[number] = earlier.take(np.flatnonzero(stays))
-            verb = "resumed" if any(len(earlier) for earlier in kept) else "started again"
-            lost = "1 earlier row" if undone == 1 else f"{undone} earlier rows"
-            were = "was" if undone == 1 else "were"
-            rest = f"{lost} from there on {were} undone" if undone else "nothing was undone"
-            notes.append(f"{verb} at step {first}: {rest}")
-        kept.append(part)
-    rows, overruled = collapse(concatenate(kept) if kept else Rows(np.empty(0, dtype=np.int64), {}))
+    kept = []
+    for log in logs:
+        left, more = _without_undone(log, axis)
+        kept.append(left)
+        notes += [note for note in more if note not in notes]  # charts of one run say the same
+    rows, overruled = collapse(concatenate(kept), axis)
     if overruled:
-        notes.append(f"{overruled} values were logged again at the same step: the later ones stay")
+        values, stays = ("1 value was", "one") if overruled == 1 else (f"{overruled} values were", "ones")
+        notes.append(f"{values} logged again at the same step: the later {stays} stay{'s' * (overruled == 1)}")
+    if not len(rows):
+        notes.append("nothing was logged")
+    elif axis != OWN_STEP and (gaps := missing(rows.steps[_has_any(rows, training(rows, axis))])):
+        notes.append(gaps)
     return rows, notes
+
+
+def survivors(log: Rows, axis: str = STEP) -> np.ndarray:
+    """(n,) bool: the rows of one log that no restart undid."""
+    return _undo(log, axis)[0]
+
+
+def training(log: Rows, axis: str = STEP) -> list[str]:
+    """The metrics that tell what training did: by their names (`aliases.is_training`), and logged at least half as
+    often as the most frequent one of them, so that an evaluation of any name is none of them."""
+    counts = {name: int(log.logged(name).sum()) for name in log.columns if name != axis and aliases.is_training(name)}
+    most = max(counts.values(), default=0)
+    return [name for name, count in counts.items() if count and 2 * count >= most]
+
+
+def restarts(log: Rows, axis: str = STEP) -> np.ndarray:
+    """Numbers of the rows with which a run was started again from an earlier point: those in which a training metric
+    has a lower step than it had before, since the last such row."""
+    before = np.full(len(log), -1)  # the latest earlier row that a row goes back behind
+    if (np.diff(log.steps) < 0).any():
+        for name in training(log, axis):
+            logged = np.flatnonzero(log.logged(name))
+            back = np.flatnonzero(np.diff(log.steps[logged]) < 0)
+            before[logged[back + 1]] = np.maximum(before[logged[back + 1]], logged[back])
+    cuts: list[int] = []
+    for row in np.flatnonzero(before >= 0).tolist():
+        if not cuts or before[row] >= cuts[-1]:
+            cuts.append(row)
+    return np.array(cuts, dtype=np.int64)
+
+
+def missing(steps: np.ndarray) -> str | None:
+    """A note on steps that should be there, where at least half of the steps follow each other at one distance.
+
+    Args:
+        steps: (n,) int64, ascending, unique.
+    """
+    distances = np.diff(steps)
+    sizes, counts = np.unique(distances, return_counts=True)
+    if len(distances) < 2 or 2 * counts.max() < len(distances):
+        return None
+    usual = int(sizes[counts.argmax()])
+    wide = np.flatnonzero(distances >= 2 * usual)
+    if not len(wide):
+        return None
+    ends = [(int(steps[i]) + usual, int(steps[i + 1] - 1 - (steps[i + 1] - 1 - steps[i]) % usual)) for i in wide]
+    named = [f"{first} to {last}" if last > first else str(first) for first, last in ends[:_NAMED]]
+    more = f" and {len(ends) - _NAMED} more stretches" if len(ends) > _NAMED + 1 else " and another stretch"
+    text = ", ".join(named) + (more if len(ends) > _NAMED else "")
+    one = len(ends) == 1 and ends[0][0] == ends[0][1]
+    every = "every step" if usual == 1 else f"every {usual} steps"
+    return f"{'step' if one else 'steps'} {text} {'is' if one else 'are'} missing: elsewhere there is a row {every}"
+
+
+def _without_undone(log: Rows, axis: str) -> tuple[Rows, list[str]]:
+    alive, notes = _undo(log, axis)
+    return (log if alive.all() else log.take(np.flatnonzero(alive))), notes
+
+
+def _undo(log: Rows, axis: str) -> tuple[np.ndarray, list[str]]:
+    """(n,) bool, the rows that no restart undid; and a note a restart.
+
+    Steps that the new attempt logs again as they were (the harness repeats what a killed attempt may not have written)
+    were not undone: an attempt undoes from the first step on of which a training metric is another one, or none.
+    """
+    alive = np.ones(len(log), dtype=bool)
+    cuts = restarts(log, axis)
+    if not len(cuts):
+        return alive, []
+    names = training(log, axis)
+    trained = _has_any(log, names)
+    # Attempts of less than three rows on average are none: two processes take turns.
+    if len(cuts) >= 3 and 3 * len(cuts) > trained.sum():
+        return alive, [f"the step goes back {len(cuts)} times in {len(log)} rows: several processes wrote this log"]
+    notes = []
+    lost = []
+    for start, end in zip(cuts, [*cuts[1:], len(log)], strict=True):
+        earlier = np.flatnonzero(alive[:start] & (log.steps[:start] >= log.steps[start]))
+        before, again = (collapse(log.take(numbers), axis)[0] for numbers in (earlier, np.arange(start, end)))
+        other = before.steps[~_repeated(before, again, names)]
+        if not len(other):
+            continue
+        first = int(other[0])
+        undone = earlier[log.steps[earlier] >= first]
+        alive[undone] = False
+        verb = "resumed" if alive[:start].any() else "started again"
+        rest = "1 earlier row" if len(undone) == 1 else f"{len(undone)} earlier rows"
+        notes.append(f"{verb} at step {first}: {rest} from there on {'was' if len(undone) == 1 else 'were'} undone")
+        lost.append(len(undone))
+    if len(notes) > 2 * _NAMED:
+        rest = f"{len(notes) - _NAMED} more restarts: {sum(lost[_NAMED:])} earlier rows were undone"
+        return alive, [*notes[:_NAMED], rest]
+    return alive, notes
+
+
+def _repeated(before: Rows, again: Rows, names: Sequence[str]) -> np.ndarray:
+    """(n,) bool: the steps of `before` all of whose metrics of these names stand in `again` too; both collapsed."""
+    places = np.minimum(np.searchsorted(again.steps, before.steps), len(again) - 1)
+    same_step = again.steps[places] == before.steps
+    repeated = np.ones(len(before), dtype=bool)
+    for name in names:
+        equal = same_step & again.logged(name)[places] & _same(before.columns[name], again.columns[name][places])
+        repeated &= equal | ~before.logged(name)
+    return repeated
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return (one == other) | (np.isnan(one) & np.isnan(other))
+
+
+def _has_any(log: Rows, names: Iterable[str]) -> np.ndarray:
+    """(n,) bool: the rows that have one of these metrics."""
+    found = np.zeros(len(log), dtype=bool)
+    for name in names:
+        found |= log.logged(name)
+    return found
+
+
+def _is_clock(name: str, axis: str) -> bool:
+    return name == axis or aliases.is_clock(name)
 
 
 def empty() -> pd.DataFrame:

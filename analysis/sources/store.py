@@ -78,11 +78,20 @@ def load_sweep(
 
 
 def load_store(root: Path, *, history: History = "harness", cached: Path | None = None) -> list[Run]:
-    """Every run of a store. Raises: HarnessError where there is none."""
-    ids = [id for id in Store(root).ids() if (root / id / "spec.json").exists()]
-    if not ids:
+    """Every run of a store; of a folder that lost its spec the id and a note. Raises: HarnessError where there is
+    none."""
+    ids = Store(root).ids()
+    if not any((root / id / "spec.json").exists() for id in ids):
         raise HarnessError(f"no run in {root}: set HARNESS_RUNS to the store, or start a sweep first")
-    return [load_run(root / id, history=history, cached=cached) for id in ids]
+    return [
+        load_run(root / id, history=history, cached=cached) if (root / id / "spec.json").exists() else _lost(root / id)
+        for id in ids
+    ]
+
+
+def _lost(folder: Path) -> Run:
+    note = "no spec.json: restore it, or remove the folder"
+    return Run(id=folder.name, label=folder.name, source="harness", history=rows.empty(), folder=folder, notes=(note,))
 
 
 def known(run: Run, root: Path) -> Run:
@@ -153,7 +162,7 @@ def _with_metrics(bare: Run, cached: Path | None) -> Run | None:
         fragment = cache.fragment(path, cached, jsonlog.read)
     except HarnessError as error:
         return replace(bare, notes=(*bare.notes, str(error)))
-    stitched, notes = rows.stitch(jsonlog.attempts(fragment), local.STEP)
+    stitched, notes = rows.stitch([jsonlog.logged(fragment)])
     history, nan_steps = rows.frame(stitched)
     lost = wandbfile.losses_text(fragment)
     torn = fragment.losses.torn and bare.state != "running"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import shutil
 import subprocess
@@ -11,8 +13,11 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from harness import secret
+import numpy as np
+
+from harness import files, secret
 from harness.commands import targets
 from harness.commands.doctor import wandbhost
 from harness.errors import HarnessError
@@ -37,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     store = targets.store()
     runs = targets.runs(store, arguments.runs)
     done, left = sync(store, runs, everything=arguments.all)
-    for run in done:
-        print(f"{run}  {store.brief(run)['label']}: uploaded")
+    for run, remark in done.items():
+        print(f"{run}  {store.brief(run)['label']}: uploaded{remark and f'; {remark}'}")
     for run, why in left.items():
         print(f"{run}  {store.brief(run)['label']}: not uploaded, {why}")
     if not done and not left:
@@ -52,9 +57,9 @@ class Pending:
 
     run: str
     fragments: tuple[Path, ...]
-    """The .wandb files that are to be uploaded, oldest first."""
-    uploaded: bool
-    """Whether earlier fragments of it were."""
+    """The .wandb files that are to be uploaded, oldest first: new ones, and those that have grown since."""
+    every: tuple[Path, ...]
+    """All of its .wandb files, oldest first."""
 
 
 def pending(store: Store, runs: Sequence[str]) -> list[Pending]:
@@ -62,14 +67,14 @@ def pending(store: Store, runs: Sequence[str]) -> list[Pending]:
     found = []
     for run in runs:
         every = sorted((store.folder(run) / "wandb").glob("offline-run-*/run-*.wandb"), key=lambda p: p.parent.name)
-        new = tuple(path for path in every if not _mark(path).exists())
+        new = tuple(path for path in every if not _whole(path))
         if new:
-            found.append(Pending(run, new, len(new) < len(every)))
+            found.append(Pending(run, new, tuple(every)))
     return found
 
 
-def sync(store: Store, runs: Sequence[str], *, everything: bool = False) -> tuple[list[str], dict[str, str]]:
-    """Uploads what is pending. Returns (runs uploaded, run -> why it was not).
+def sync(store: Store, runs: Sequence[str], *, everything: bool = False) -> tuple[dict[str, str], dict[str, str]]:
+    """Uploads what is pending. Returns (run uploaded -> what to know about it, or '', run -> why it was not).
 
     Runs that are going on wait until they have ended, unless `everything`: what an attempt logs after its last
     checkpoint may still be trained again. Raises: HarnessError without the wandb program, a key or a server.
@@ -80,7 +85,7 @@ def sync(store: Store, runs: Sequence[str], *, everything: bool = False) -> tupl
     if waiting and (trouble := wandbhost.trouble()):
         raise HarnessError(f"{trouble}: try again later, from a machine with network, or set WANDB_BASE_URL")
     kinds = {run: s.state.kind for run, s in live.overview(store, [p.run for p in waiting]).items()}
-    done: list[str] = []
+    done: dict[str, str] = {}
     left: dict[str, str] = {}
     for item in waiting:
         if kinds[item.run] in _GOING and not everything:
@@ -89,13 +94,13 @@ def sync(store: Store, runs: Sequence[str], *, everything: bool = False) -> tupl
         try:
             with claim.claimed(store.folder(item.run) / "wandb"):  # two syncs at once upload nothing twice
                 fresh = pending(store, [item.run])
-                trouble = _upload(store, fresh[0]) if fresh else ""
+                trouble, remark = _upload(store, fresh[0]) if fresh else ("", "")
         except claim.Claimed as error:
-            trouble = str(error)
+            trouble, remark = str(error), ""
         if trouble:
             left[item.run] = trouble
         else:
-            done.append(item.run)
+            done[item.run] = remark
             store.event(item.run, "synced", fragments=[path.parent.name for path in item.fragments])
     return done, left
 
@@ -111,17 +116,46 @@ def _mark(path: Path) -> Path:
     return path.with_name(f"{path.name}.synced")
 
 
-def _upload(store: Store, item: Pending) -> str:
-    """Uploads copies in which no step stands twice. Returns '' or what went wrong."""
+def _sent(path: Path) -> dict[str, Any]:
+    """What the mark tells of the upload: size of the file then, its history rows, and those that were left out. W&B's
+    own mark is empty: all was uploaded."""
+    try:
+        content = json.loads(_mark(path).read_text() or "{}")
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _whole(path: Path) -> bool:
+    """Whether all that is in a file was uploaded, or left out on purpose."""
+    return _mark(path).exists() and path.stat().st_size <= _sent(path).get("size", math.inf)
+
+
+def _rows_sent(path: Path) -> np.ndarray:
+    """(rows,) bool: the file's history rows that are on the server."""
+    from analysis.sources import local
+
+    about = _sent(path)
+    rows = np.ones(about["rows"] if "rows" in about else local.read(path).rows, dtype=bool)
+    rows[about.get("left_out", [])] = False
+    return rows
+
+
+def _upload(store: Store, item: Pending) -> tuple[str, str]:
+    """Uploads copies in which no step stands that is on the server, or in a later copy. Returns what went wrong, and
+    what to know of an upload that went well; or ''."""
     from harness.commands import fragments as trimmed
 
     tracking = store.brief(item.run)["config"]["tracking"]
+    sent = {path: _rows_sent(path) for path in item.every if _mark(path).exists()}
+    sizes = {path: path.stat().st_size for path in item.fragments}  # before reading: what is logged meanwhile is new
+    chosen = trimmed.select(item.every, sent)
     with tempfile.TemporaryDirectory(prefix="harness-sync-") as place:
         copies = []
-        for path, before in zip(item.fragments, trimmed.cuts(item.fragments), strict=True):
+        for path in item.fragments:
             copy = Path(place) / path.parent.name
-            shutil.copytree(path.parent, copy)
-            (copy / path.name).write_bytes(trimmed.cut(path.read_bytes(), before))
+            shutil.copytree(path.parent, copy, ignore=shutil.ignore_patterns("*.synced"))
+            (copy / path.name).write_bytes(trimmed.cut(path.read_bytes(), chosen.rows[path]))
             copies.append(copy)
         command = [_program(), "sync", "--yes", "--project", tracking["project"]]
         command += ["--entity", tracking["entity"]] if tracking.get("entity") else []
@@ -132,17 +166,29 @@ def _upload(store: Store, item: Pending) -> str:
                 env=environment, cwd=place, stdin=subprocess.DEVNULL, timeout=_LONGEST_SECONDS,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return f"wandb sync did not end within {_LONGEST_SECONDS / 60:g} minutes: try again later"
+            return f"wandb sync did not end within {_LONGEST_SECONDS / 60:g} minutes: try again later", ""
         unmarked = [
             copy for copy, path in zip(copies, item.fragments, strict=True) if not _mark(copy / path.name).exists()
         ]
     if done.returncode or unmarked:
         lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         telling = [line for line in lines if "rror" in line or "ermission" in line or "ailed" in line] or lines
-        return secret.redact(telling[-1].removeprefix("wandb: ") if telling else "wandb sync failed", secret.values())
+        said = telling[-1].removeprefix("wandb: ") if telling else "wandb sync failed"
+        return secret.redact(said, secret.values()), ""
     for path in item.fragments:
-        _mark(path).touch()
-    return ""
+        rows = chosen.rows[path].copy()
+        if path in sent:
+            rows[: len(sent[path])] |= sent[path][: len(rows)]
+        left_out = np.flatnonzero(~rows).tolist()
+        files.write_json(_mark(path), {"size": sizes[path], "rows": len(rows), "left_out": left_out})
+    return "", _remark(chosen.undone)
+
+
+def _remark(undone: Sequence[int]) -> str:
+    if not undone:
+        return ""
+    steps = f"steps {undone[0]} to {undone[-1]}" if len(undone) > 1 else f"step {undone[0]}"
+    return f"W&B keeps {steps} as they were before the resume: what was uploaded cannot be replaced"
 
 
 def _program() -> str:

@@ -277,7 +277,7 @@ def test_pyplot_is_never_imported():
 
 
 def test_the_command_line_does_not_wait_for_plotting():
-    code = "import sys, analysis.cli as c; c.parser(); assert not {'matplotlib', 'plotly', 'scipy'} & set(sys.modules)"
+    code = "import sys, analysis.cli as c; c.PROGRAM._root(); assert not {'matplotlib', 'plotly', 'scipy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -22,6 +22,7 @@ from analysis.statistics.difference import Difference
 from analysis.statistics.entropy import Health
 from analysis.statistics.estimate import Interval
 from harness.errors import HarnessError
+from tests.support import wandb_log
 
 
 class Page(HTMLParser):
@@ -358,6 +359,21 @@ def test_the_verb_reads_w_and_b_files_and_writes_where_it_is_told(smoke_root, tm
     assert "Relative change against QAE K=0.4" in words
     assert "curves from local" in words
     assert "offline-run-" in words
+
+
+def test_gaps_and_folders_without_data_are_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    for first, last, stamp in ((1, 20, "20260101_000000"), (51, 80, "20260101_090000")):
+        rows = wandb_log.rows(first, last, **{"actor/entropy": lambda step: 1 / step})
+        config = {"seed": 1, "baseline": {"kind": "mean"}}
+        wandb_log.write(tmp_path, "abc", [wandb_log.run("abc", config=config), *rows, wandb_log.leave()], stamp)
+    (tmp_path / "wandb" / "offline-run-20260102_000000-purged").mkdir()
+    source = ["--source", f"local:{tmp_path}", "--out", str(tmp_path / "page")]
+    assert cli.main(["report", "mine", "--no-figures", *source]) == 0
+    words = Page((tmp_path / "page" / "index.html").read_text()).words
+    assert "abc (abc): steps 21 to 50 are missing: elsewhere there is a row every step" in words
+    assert "purged is in no arm: offline-run-20260102_000000-purged has no .wandb file; nothing was logged" in words
+    assert "runs 1 arms 1" in words
 
 
 @pytest.mark.parametrize(

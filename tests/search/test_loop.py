@@ -90,11 +90,11 @@ def test_a_study_runs_to_its_winner_and_its_page(lab, tmp_path, monkeypatch):
     assert (code, lab.trained()) == (0, trained)
     assert "winner: rank 10" in again
 
-    from analysis.cli import main
+    from harness.cli import main
     from harness.search.loop import plan
 
     assert "done: trials" in plan("s")
-    assert main(["search", "s", "--out", str(tmp_path / "page"), "--no-figures"]) == 0
+    assert main(["report", "search/s", "--out", str(tmp_path / "page"), "--no-figures"]) == 0
     html = (tmp_path / "page" / "index.html").read_text()
     assert "rank 10 of 16" in html
     assert "against the mean baseline" in html

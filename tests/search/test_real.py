@@ -27,8 +27,8 @@ CODE = (
     "grid.folder = lambda: Path(sys.argv[1])\n"
     "from harness.search.loop import ksearch\n"
     "code = ksearch('s', report=False)\n"
-    "from analysis.cli import main\n"
-    "sys.exit(code or main(['search', 's', '--out', sys.argv[2], '--no-figures']))"
+    "from harness.cli import main\n"
+    "sys.exit(code or main(['report', 'search/s', '--out', sys.argv[2], '--no-figures']))"
 )
 
 

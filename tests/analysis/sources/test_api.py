@@ -155,6 +155,16 @@ def test_a_rewound_history_is_stitched_on_the_training_step(server):
     assert found.notes == ("resumed at step 21: 10 earlier rows from there on were undone",)
 
 
+def test_the_evaluation_with_which_a_resumed_run_began_is_of_its_checkpoint(server):
+    """verl logs it without a training step; W&B has counted on from where the first attempt ended."""
+    run = fill(server)
+    run.history += [{"_step": 31, "val-core/x/acc/mean@8": 0.5}]
+    run.history += [{"_step": 31 + i, "training/global_step": 20 + i, "loss": 9.0} for i in range(1, 16)]
+    (found,) = load(server)
+    assert found.metric("val-core/x/acc/mean@8").to_dict() == {20: 0.5}
+    assert found.metric("loss").index.tolist() == list(range(1, 36))
+
+
 def test_a_count_that_does_not_fit_is_noted(server, tmp_path):
     fill(server).lines = 40
     (found,) = load(server, cached=tmp_path)

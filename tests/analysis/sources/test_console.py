@@ -127,7 +127,8 @@ def test_a_folder_of_logs_and_a_file_without_metrics(tmp_path):
     write(tmp_path, message(1), "a.out")
     write(tmp_path, message(1), "b.log")
     write(tmp_path, "Traceback (most recent call last):", "c.log")
-    assert {run.id for run in console.load(tmp_path)} == {"a", "b"}
+    runs = console.load(tmp_path)
+    assert {run.id: run.notes for run in runs} == {"a": ("left out, without a `step:N` line: c.log",), "b": ()}
     with pytest.raises(HarnessError, match="trainer.logger"):
         console.load(tmp_path / "c.log")
     with pytest.raises(HarnessError, match="cannot be read"):

@@ -70,7 +70,7 @@ def test_an_evaluation_before_training_joins_the_row_that_is_there(tmp_path):
     (run,) = local.load(tmp_path)
     assert run.metric("val").to_dict() == {0: 0.1, 20: 0.5}
     assert run.metric("loss").to_dict() == {step: 1.0 if step <= 20 else 2.0 for step in range(1, 31)}
-    assert "resumed at step 21: nothing was undone" in run.notes
+    assert run.notes == ()
 
 
 def test_repeated_steps_keep_the_later_value_of_each_metric(tmp_path):
@@ -87,8 +87,8 @@ def test_repeated_steps_keep_the_later_value_of_each_metric(tmp_path):
     a = run.metric("a")
     assert a[1] == 2
     assert math.isnan(a[2])
-    # The step itself was logged twice in both pairs, and `a` in the first.
-    assert any(note.startswith("3 values were logged again") for note in run.notes)
+    # The step itself was logged twice in both pairs too, but counts nothing.
+    assert run.notes == ("1 value was logged again at the same step: the later one stays",)
 
 
 def test_other_step_axes(tmp_path):
@@ -112,6 +112,27 @@ def test_state_without_an_exit_record_goes_by_age(tmp_path):
     assert local.load(tmp_path, now=NOW)[0].state == "crashed"
     log.write(tmp_path, "b", [log.run("b", 1), *log.rows(1, 3), log.leave(1)])
     assert local.load(tmp_path, now=NOW)[0].state == "failed"
+
+
+def test_a_folder_without_data_is_listed(tmp_path):
+    log.write(tmp_path, "a", [log.run("a", 100, name="mean"), *log.rows(1, 3, loss=1.0), log.leave()])
+    (tmp_path / "wandb" / "offline-run-20260102_000000-purged" / "files").mkdir(parents=True)
+    found = {run.id: run for run in local.load(tmp_path)}
+    assert found["a"].notes == ()
+    purged = found["purged"]
+    assert (purged.state, len(purged.history)) == ("unknown", 0)
+    assert purged.notes == ("offline-run-20260102_000000-purged has no .wandb file", "nothing was logged")
+    # Of a resumed run one of several: the run keeps its name and what the others hold.
+    (tmp_path / "wandb" / "offline-run-20260103_000000-a").mkdir()
+    resumed = {run.id: run for run in local.load(tmp_path)}["a"]
+    assert (resumed.label, resumed.last_step) == ("mean", 3)
+    assert resumed.notes == ("offline-run-20260103_000000-a has no .wandb file",)
+
+
+def test_a_folder_of_nothing_but_folders_without_data_is_an_error(tmp_path):
+    (tmp_path / "wandb" / "offline-run-20260102_000000-purged").mkdir(parents=True)
+    with pytest.raises(HarnessError, match=r"no \.wandb file below"):
+        local.load(tmp_path)
 
 
 def test_links_do_not_double_a_run(tmp_path):

@@ -51,6 +51,14 @@ def test_a_run_is_read_with_its_spec_and_metrics(tmp_path):
     assert run.notes == ()
 
 
+def test_a_folder_that_lost_its_spec_is_listed(tmp_path):
+    make(tmp_path, lines=[line(1, loss=1.0)])
+    (tmp_path / "00000000cc").mkdir()
+    lost = {run.id: run for run in store.load_store(tmp_path)}["00000000cc"]
+    assert lost.notes == ("no spec.json: restore it, or remove the folder",)
+    assert len(lost.history) == 0
+
+
 def test_later_attempts_win_and_torn_and_damaged_lines_are_counted(tmp_path):
     lines = [
         line(1, loss=1.0),
