@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from analysis.statistics.bootstrap import MIN_SEEDS
+from analysis.statistics.components import MIN_SEEDS
 
 Floats = NDArray[np.float64]
 

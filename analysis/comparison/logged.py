@@ -7,23 +7,18 @@ in a log, so intervals are over seeds alone and there are none below three.
 
 from __future__ import annotations
 
-import math
 import re
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from analysis.comparison.arms import Arm, one_a_seed
 from analysis.run import Run
 from analysis.sources.tally import ALL
-from analysis.statistics.bootstrap import LEVEL, MIN_SEEDS, Interval
-from analysis.statistics.paired import Difference, t_test
 
 _OWN = re.compile(r"eval/(?P<name>.+)/pass@\d+")
 _VERL = re.compile(r"val-(?:core|aux)/(?P<name>.+)/acc/mean@\d+")
-_NONE = float("nan")
 
 Floats = NDArray[np.float64]
 
@@ -56,24 +51,3 @@ def by_seed(arm: Arm, k: int, benchmark: str, step: int) -> Floats | None:
             return None
         values.append(float(found.loc[step]))
     return one_a_seed(arm.runs, np.array(values))
-
-
-def interval(values: Floats) -> Interval:
-    """The mean with Student's interval over seeds; without bounds below three."""
-    n, mean = len(values), float(values.mean())
-    half = _NONE
-    if n >= MIN_SEEDS:
-        half = float(stdtrit(n - 1, (1 + LEVEL) / 2) * values.std(ddof=1) / math.sqrt(n))
-    return Interval(mean, mean - half, mean + half, n, 0)
-
-
-def difference(a: Floats, b: Floats) -> Difference:
-    """Arm `a` minus arm `b` over their seeds, by Welch's t; without bounds below three seeds in either."""
-    mean, base = float(a.mean() - b.mean()), float(b.mean())
-    seeds = min(len(a), len(b))
-    error, p, freedom, half = 0.0, 1.0, math.inf, _NONE
-    if seeds >= MIN_SEEDS:
-        error, p, freedom = t_test(mean, [(float(x.var(ddof=1)) / len(x), len(x) - 1) for x in (a, b)])
-        half = float(stdtrit(freedom, (1 + LEVEL) / 2) * error) if error else 0.0
-    relative = Interval(mean / base, _NONE, _NONE, seeds, 0) if base > 0 else None
-    return Difference(Interval(mean, mean - half, mean + half, seeds, 0), relative, p, error, freedom)

@@ -6,23 +6,17 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from analysis.comparison import logged
 from analysis.comparison.ablation import Study
 from analysis.comparison.arms import BASELINE, Against, Arm, counterpart, meant, one_a_seed, require
 from analysis.sources import tally
 from analysis.sources.tally import ALL, Evaluation
-from analysis.statistics.bootstrap import RESAMPLES, Interval, resample
-from analysis.statistics.multiple import holm
-from analysis.statistics.paired import Difference, difference
+from analysis.statistics import difference, estimate, multiple
+from analysis.statistics.difference import Difference
+from analysis.statistics.estimate import Interval
 from harness.errors import HarnessError
 
 _LOG = logging.getLogger(__name__)
-LEVEL = 0.05
-"""Of the family-wise error that a claim may have."""
-SEED = 20250922  # of the bootstrap: the same report twice gives the same intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +29,19 @@ class Cell:
     difference: Difference | None = None
     """Against the baseline arm; None for that arm itself."""
     adjusted: float | None = None
-    """Its p-value after Holm over the family it belongs to."""
+    """Its p-value after Holm over the family it belongs to; None where there is no p, as below three seeds."""
 
     @property
     def shown(self) -> bool:
-        """Whether interval and adjusted p-value both exclude no difference: then words, stars and bold may
-        say so.
-        """
-        if self.difference is None or self.adjusted is None:
-            return False
-        interval = self.difference.interval
-        return (interval.low > 0 or interval.high < 0) and self.adjusted < LEVEL
+        """Whether a difference of the methods is shown, after Holm: then words and arrows may say so."""
+        return self.difference is not None and self.adjusted is not None and self.adjusted < multiple.LEVEL
+
+    @property
+    def direction(self) -> int:
+        """1 where the arm is shown to be better, -1 where worse, else 0."""
+        if self.difference is None or not self.shown:
+            return 0
+        return 1 if self.difference.interval.estimate > 0 else -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,8 +69,8 @@ class Results:
     def intervals(self) -> str:
         """What the intervals are, for a caption."""
         if self.logged:
-            return "95 % intervals: Student's t over seeds, none below three; a log does not tell problems apart"
-        return "95 % intervals: bootstrap over seeds and problems; below three seeds over problems only"
+            return "95 % intervals over seeds, none below three; a log does not tell problems apart"
+        return "95 % intervals over seeds and problems; below three seeds over problems only, for these runs alone"
 
     def base(self, arm: Arm) -> Arm | None:
         """What an arm is compared with; None for a baseline arm."""
@@ -105,7 +101,7 @@ def attempt(study: Study, against: Against = BASELINE) -> tuple[Results | None, 
         return None, str(error)
 
 
-def final(study: Study, against: Against = BASELINE, *, resamples: int = RESAMPLES) -> Results:
+def final(study: Study, against: Against = BASELINE) -> Results:
     """Scores every arm at the last evaluation that all finished runs share.
 
     Two Holm families: the comparisons on all benchmarks together, which the words are about, and those on
@@ -139,7 +135,6 @@ def final(study: Study, against: Against = BASELINE, *, resamples: int = RESAMPL
     evaluated, names, alone = _comparable(evaluated)
     notes += alone
     benchmarks = (*names, ALL) if len(names) > 1 else tuple(names)
-    rng = np.random.default_rng(SEED)
     cells: dict[tuple[str, str, int], Cell] = {}
     for benchmark in benchmarks:
         for k in study.ks:
@@ -148,13 +143,13 @@ def final(study: Study, against: Against = BASELINE, *, resamples: int = RESAMPL
             scores = replace(scores, values=values)
             if scores.dropped and k == study.ks[0]:
                 notes.append(f"{benchmark}: {scores.dropped} problems that not every run answered are left out")
-            draws = resample(scores.values, rng, resamples=resamples, strata=scores.strata)
             for i, arm in enumerate(arms):
                 other = None
                 if arm.key in bases:
-                    other = difference(draws, scores.values, i, arms.index(bases[arm.key]), strata=scores.strata)
+                    base = scores.values[arms.index(bases[arm.key])]
+                    other = difference.paired(scores.values[i], base, scores.strata)
                 seeds = tuple(float(mean) for mean in scores.by_seed(i))
-                cells[arm.key, benchmark, k] = Cell(_within(draws.interval(i)), seeds, other)
+                cells[arm.key, benchmark, k] = Cell(estimate.score(scores.values[i], scores.strata), seeds, other)
     return Results(
         step=step, arms=arms, against=None if single else candidates[0], benchmarks=benchmarks, ks=study.ks,
         cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes), bases=bases,
@@ -176,8 +171,8 @@ def _logged(study: Study, arms: tuple[Arm, ...], bases: Mapping[str, Arm], step:
                 base = bases.get(arm.key, arm)
                 own, other = values[arm.key], values[base.key]
                 if own is not None and other is not None:
-                    against = None if arm is base else logged.difference(own, other)
-                    cells[arm.key, benchmark, k] = Cell(_within(logged.interval(own)), tuple(own), against)
+                    against = None if arm is base else difference.over_seeds(own, other)
+                    cells[arm.key, benchmark, k] = Cell(estimate.over_seeds(own), tuple(own), against)
     return Results(
         step=step, arms=arms, against=next((arm for arm in arms if arm.key not in bases), None) if bases else None,
         benchmarks=benchmarks, ks=ks, cells=_adjusted(cells, benchmarks[-1]), notes=tuple(notes), logged=True,
@@ -188,12 +183,6 @@ def _logged(study: Study, arms: tuple[Arm, ...], bases: Mapping[str, Arm], step:
 def _logged_ks(study: Study, arms: Sequence[Arm], names: Sequence[str], step: int) -> tuple[int, ...]:
     """The k that all runs logged for all these benchmarks."""
     return tuple(k for k in study.ks if all(logged.by_seed(arm, k, b, step) is not None for arm in arms for b in names))
-
-
-def runs_by_benchmark(results: Results, arm: Arm, k: int) -> NDArray[np.float64]:
-    """(seeds, benchmarks) pass@k of every run of an arm: runs and tasks for `analysis.statistics.aggregate`."""
-    single = [name for name in results.benchmarks if name != ALL] or [ALL]
-    return np.array([results.cell(arm, name, k).by_seed for name in single]).T
 
 
 def _last_shared(study: Study, by_log: bool) -> tuple[int, set[str], list[str]]:
@@ -249,16 +238,11 @@ def _comparable(
     return [[evaluation.only(kept) for evaluation in arm] for arm in evaluated], kept, notes
 
 
-def _within(interval: Interval) -> Interval:
-    """A success rate's interval does not leave [0, 1]."""
-    return replace(interval, low=float(np.maximum(interval.low, 0.0)), high=float(np.minimum(interval.high, 1.0)))
-
-
 def _adjusted(cells: Mapping[tuple[str, str, int], Cell], primary: str) -> dict[tuple[str, str, int], Cell]:
     found = dict(cells)
     for family in (True, False):
         keys = [key for key, cell in cells.items() if cell.difference and (key[1] == primary) is family]
-        adjusted = holm([cell.difference.p for key in keys if (cell := cells[key]).difference])
+        adjusted = multiple.adjusted([cell.difference.p for key in keys if (cell := cells[key]).difference])
         for key, value in zip(keys, adjusted, strict=True):
-            found[key] = replace(cells[key], adjusted=float(value))
+            found[key] = replace(cells[key], adjusted=value)
     return found

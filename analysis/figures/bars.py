@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import stdtrit
 
 from analysis.comparison.ablation import Study
 from analysis.comparison.arms import Arm
@@ -11,7 +10,8 @@ from analysis.comparison.results import Results
 from analysis.figures.chart import Axis, Bar, Chart, Heat, Panel, Rule
 from analysis.sources import tally
 from analysis.sources.tally import ALL
-from analysis.statistics.bootstrap import MIN_SEEDS, Interval
+from analysis.statistics import estimate
+from analysis.statistics.estimate import Interval
 from harness.errors import HarnessError
 
 _LONG = 44
@@ -181,11 +181,10 @@ def _late(study: Study, arm: Arm, metric: str) -> Bar | None:
     values = values[np.isfinite(values)]
     if not len(values):
         return None
-    mean, half = float(values.mean()), None
-    if len(values) >= MIN_SEEDS:
-        half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
-    return Bar(at=_K(arm), value=mean, low=None if half is None else mean - half,
-               high=None if half is None else mean + half, name=arm.legend, color=arm.color)  # fmt: skip
+    found = estimate.over_seeds(values, rate=False)
+    bounded = np.isfinite(found.low)
+    return Bar(at=_K(arm), value=found.estimate, low=found.low if bounded else None,
+               high=found.high if bounded else None, name=arm.legend, color=arm.color)  # fmt: skip
 
 
 def _by_K(arms: tuple[Arm, ...]) -> list[Arm]:

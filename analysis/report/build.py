@@ -53,7 +53,7 @@ def build(
     content = None if results is None else tables.table(results)
     parts = [Section(anchor="summary", title="Summary", body=head)]
     if content is not None and results is not None:
-        body = sections.results(content) + sections.aggregates(results)
+        body = sections.results(content)
         parts.append(Section(anchor="results", title="Results", body=body))
     parts += [
         Section(anchor="training", title="Training", body=_cards(training)),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from analysis.comparison.ablation import Study
 from analysis.comparison.arms import Arm
 from analysis.comparison.results import Results
-from analysis.statistics.bootstrap import MIN_SEEDS
+from analysis.statistics.components import MIN_SEEDS
 from analysis.statistics.entropy import Health
 
 _SHOWN = 6

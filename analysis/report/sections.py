@@ -9,15 +9,11 @@ from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 
-import numpy as np
-
 from analysis.comparison.ablation import Study
 from analysis.comparison.configs import decides, varying
-from analysis.comparison.results import SEED, Results, runs_by_benchmark
+from analysis.comparison.results import Results
 from analysis.report import tables
 from analysis.report.html import badge, items, swatch, table, text
-from analysis.statistics.aggregate import improvement_interval, interquartile_mean_interval
-from analysis.statistics.bootstrap import MIN_SEEDS, Interval
 from analysis.statistics.entropy import Health
 
 _KIND = {"finished": "good", "failed": "bad", "crashed": "bad", "running": "warn"}
@@ -46,41 +42,6 @@ def results(content: tables.Table) -> str:
         f'<div class="card"><div class="chart-head"><span class="tools">{links}</span></div>'
         f'{tables.as_html(content)}<p class="caption">{text(content.caption)}</p></div>'
     )
-
-
-def aggregates(found: Results) -> str:
-    """Interquartile mean and probability of improvement over seeds and benchmarks; empty below three seeds an arm."""
-    arms = [arm for arm in found.arms if arm.seeds >= MIN_SEEDS]
-    if not arms:
-        return ""
-    bases = {arm.key: base for arm in arms if (base := found.base(arm)) is not None and base.seeds >= MIN_SEEDS}
-    rng = np.random.default_rng(SEED)
-    rows = []
-    for arm in arms:
-        cells = [f"{swatch(arm.color)}{text(arm.label)}", str(arm.seeds)]
-        for k in found.ks:
-            x = runs_by_benchmark(found, arm, k)
-            cells.append(_percent(interquartile_mean_interval(x, rng)))
-            if bases:
-                base = bases.get(arm.key)
-                y = None if base is None else runs_by_benchmark(found, base, k)
-                cells.append("" if y is None else _percent(improvement_interval(x, y, rng)))
-        rows.append(cells)
-    head = ["arm", "seeds"]
-    for k in found.ks:
-        head.append(f"IQM of pass@{k} (%)")
-        head += [f"beats {text(found.base_name)} in pass@{k} (%)"] if bases else []
-    note = (
-        "Interquartile mean over seeds and benchmarks, and how likely a run of the arm beats a run of the other on the"
-        " same benchmark; 95 % intervals resample seeds within each benchmark (rliable)."
-    )
-    body = table(head, rows, numbers=range(1, len(head)))
-    return f'<div class="card"><h3>Aggregates over runs</h3>{body}<p class="caption">{note}</p></div>'
-
-
-def _percent(interval: Interval) -> str:
-    low, high = 100 * interval.low, 100 * interval.high
-    return f"{100 * interval.estimate:.1f}<br><small>{low:.1f} to {high:.1f}</small>"
 
 
 def runs(study: Study, health: Mapping[str, Health], folder: Path) -> str:

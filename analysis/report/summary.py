@@ -9,7 +9,7 @@ from analysis.comparison.ablation import Study
 from analysis.comparison.arms import Arm
 from analysis.comparison.results import Cell, Results
 from analysis.report.tables import signed
-from analysis.statistics.bootstrap import MIN_SEEDS
+from analysis.statistics.components import MIN_SEEDS
 from analysis.statistics.entropy import Health
 
 MOST = 8
@@ -59,8 +59,8 @@ def accuracy(results: Results, k: int) -> list[str]:
         interval = f"95 % interval {_percent(alone.low)} to {_percent(alone.high)}"
         if not math.isfinite(alone.low):
             interval = "without interval"
-        elif alone.estimate in (0.0, 1.0):  # resampling what is the same everywhere has no spread
-            interval = "every problem" if alone.estimate else "no problem"
+        elif not alone.method_level:
+            interval += ", these runs only"
         return [f"{arm.label}: pass@{k} {_percent(alone.estimate)} ({interval})."]
     cells = [(arm, results.cell(arm, results.primary, k)) for arm in results.arms]
     compared = [(arm, cell) for arm, cell in cells if cell.difference is not None]
@@ -86,22 +86,29 @@ def detectable(results: Results) -> str:
         return ""
     k = results.ks[0]
     compared = [d for arm in results.arms if (d := results.cell(arm, results.primary, k).difference) is not None]
-    found = [d.detectable(len(compared) * len(results.ks)) for d in compared if d.method_level]
+    tested = [
+        cell for arm in results.arms for j in results.ks
+        if (cell := results.cell(arm, results.primary, j)).adjusted is not None
+    ]  # fmt: skip
+    found = [100 * d.detectable(len(tested)) for d in compared if d.method_level and d.scatters]
     if not found:
-        return (
-            f"How small a difference these runs could have found cannot be said: fewer than {MIN_SEEDS} seeds do not"
-            " show how far seeds scatter."
-        )
+        few = any(not d.interval.method_level for d in compared)
+        short = f"fewer than {MIN_SEEDS} seeds do not show how far seeds scatter"
+        why = short if few else "their scores do not scatter"
+        return f"How small a difference these runs could have found cannot be said: {why}."
     problems = results.cell(base, results.primary, k).interval.problems
     over = f" and {problems} problems" if problems else ""
-    least, most = 100 * min(found), 100 * max(found)
-    if most == 0:  # no spread over seeds or problems says nothing about what another draw would show
-        return ""
+    least, most = min(found), max(found)
+    if math.isinf(least):
+        return f"With these seeds{over}, no difference in pass@{k} could have been found with 80 % power."
+    few_found = math.isinf(most)
+    most = max(value for value in found if math.isfinite(value))
     size = f"{most:.1f}" if most - least < 0.1 else f"{least:.1f} to {most:.1f}"
     arms = "" if most - least < 0.1 else ", depending on the arm"
+    rest = "; for some arms no difference could have been found" if few_found else ""
     return (
-        f"With these seeds{over}, a true difference in pass@{k} is found with 80 % power, after the correction for"
-        f" {len(compared) * len(results.ks)} comparisons, only if it is {size} points or more{arms}."
+        f"With these seeds{over}, a true difference in pass@{k} is found with about 80 % power, after the correction"
+        f" for {len(tested)} comparisons, only if it is {size} points or more{arms}{rest}."
     )
 
 
@@ -148,15 +155,10 @@ def _claim(arm: Arm, results: Results, k: int, cell: Cell) -> str:
     d = cell.difference.interval
     way = "above" if d.estimate > 0 else "below"
     where = "" if len(results.benchmarks) == 1 else f" over {len(results.benchmarks) - 1} benchmarks"
-    scope = (
-        f"{d.seeds} seeds or more an arm"
-        if d.method_level
-        else f"these runs only, {d.seeds} seed{'s' * (d.seeds != 1)}: no claim about the method"
-    )
     return (
         f"{arm.short} is {abs(100 * d.estimate):.1f} points {way} {base.short} in pass@{k}{where}"
         f" (95 % interval {signed(100 * d.low)} to {signed(100 * d.high)}, Holm-adjusted p = {cell.adjusted:.2g};"
-        f" {scope})."
+        f" {d.seeds} seeds or more an arm)."
     )
 
 
@@ -165,10 +167,17 @@ def _estimate(cell: Cell) -> float:
 
 
 def _why_not(even: Sequence[tuple[Arm, Cell]]) -> str:
-    bounded = [math.isfinite(cell.difference.interval.low) for _, cell in even if cell.difference is not None]
-    if not any(bounded):
-        return f"below {MIN_SEEDS} seeds logged scores have no intervals."
-    return "the intervals or the adjusted p-values do not exclude zero."
+    """Why nothing is claimed."""
+    compared = [cell.difference for _, cell in even if cell.difference is not None]
+    values = [cell.adjusted for _, cell in even if cell.adjusted is not None]
+    if not values:
+        if any(d.interval.method_level for d in compared):
+            return "seeds that agree exactly do not show how far they scatter, so nothing is tested."
+        if not any(math.isfinite(d.interval.low) for d in compared):
+            return f"below {MIN_SEEDS} seeds logged scores have no intervals."
+        return f"below {MIN_SEEDS} seeds nothing is tested, and the intervals speak of these runs only."
+    smallest = min(values)
+    return f"after Holm, p is {smallest:.2g}{' or more' if len(even) > 1 else ''}."
 
 
 def _points(cell: Cell) -> str:

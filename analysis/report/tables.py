@@ -6,7 +6,7 @@ import csv
 import html
 import io
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.comparison.arms import Arm
 from analysis.comparison.results import Cell, Results
@@ -27,9 +27,13 @@ class Entry:
     """Relative change against the baseline arm, percent; None for that arm."""
     points: tuple[float, float, float] | None
     """Difference with its interval, points."""
-    significant: bool
-    """Whether it stands after Holm, with the seeds that a claim on the method needs."""
+    direction: int
+    """1 where the arm is shown to be better than its baseline after Holm, -1 where worse, else 0."""
+    adjusted: float | None
+    """Holm-adjusted p; None where there is no test."""
     published: float | None
+    best: bool = False
+    """Whether no arm has a higher value in this column, as printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +54,18 @@ class Table:
         bases = list(dict.fromkeys(name for name in self.against if name))
         base = bases[0] if len(bases) == 1 else "the baseline of the same setting, above each group"
         compared = f" Relative change against {base};" if bases else ""
-        stars = " * marks a difference that holds after Holm (5 %) with three seeds or more." if bases else ""
+        marks = " Bold: the highest value of a column." if len(self.arms) > 1 else ""
+        if bases:
+            marks += " ↑ better and ↓ worse than it, shown after Holm (5 %) with three seeds or more."
         if self.logged:
             return (
-                f"Percent, evaluation at step {self.step} as it was logged, 95 % intervals by Student's t over seeds"
-                f" (none below three), which leave out that other problems would score otherwise.{compared}{stars}"
+                f"Percent, evaluation at step {self.step} as it was logged, 95 % intervals over seeds (none"
+                f" below three), which leave out that other problems would score otherwise.{compared}{marks}"
             )
         return (
-            f"Percent, evaluation at step {self.step}, unbiased pass@k, 95 % intervals by a bootstrap over seeds and"
-            f" problems (over problems only below three seeds).{compared}{stars}{self._flat}"
+            f"Percent, evaluation at step {self.step}, unbiased pass@k, 95 % intervals over seeds and problems (below"
+            f" three seeds over problems only, for these runs alone).{compared}{marks}"
         )
-
-    @property
-    def _flat(self) -> str:
-        if not any(entry.high - entry.low < 1e-9 for row in self.rows for entry in row):
-            return ""
-        return " An interval without width comes from problems that all were solved, or none was: it is no certainty."
 
 
 def table(results: Results) -> Table:
@@ -79,7 +79,18 @@ def table(results: Results) -> Table:
     rows = tuple(
         tuple(_entry(results.cell(arm, benchmark, k), arm, benchmark, k) for benchmark, k in columns) for arm in arms
     )
-    return Table(columns, arms, rows, against, results.step, results.logged)
+    return Table(columns, arms, _best(rows), against, results.step, results.logged)
+
+
+def _best(rows: tuple[tuple[Entry, ...], ...]) -> tuple[tuple[Entry, ...], ...]:
+    """The rows with the highest of each column marked; equal as printed is equal."""
+    if len(rows) < 2:
+        return rows
+    highest = [max(round(entry.value, 1) for entry in column) for column in zip(*rows, strict=True)]
+    return tuple(
+        tuple(replace(entry, best=round(entry.value, 1) == most) for entry, most in zip(row, highest, strict=True))
+        for row in rows
+    )
 
 
 def render(content: Table, kind: str) -> str:
@@ -106,7 +117,8 @@ def as_csv(content: Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
         ["arm", "seeds", "benchmark", "k", "step", "percent", "low", "high", "against", "difference",
-         "difference_low", "difference_high", "relative_percent", "significant", "published", "published_source"]
+         "difference_low", "difference_high", "relative_percent", "p_holm", "significant", "published",
+         "published_source"]
     )  # fmt: skip
     for arm, entries, against in zip(content.arms, content.rows, content.against, strict=True):
         for (benchmark, k), entry in zip(content.columns, entries, strict=True):
@@ -115,7 +127,8 @@ def as_csv(content: Table) -> str:
                 [arm.label, arm.seeds, benchmark, k, content.step, f"{entry.value:.4f}", _number(entry.low),
                  _number(entry.high), against, *points,
                  "" if entry.relative is None else f"{entry.relative:.4f}",
-                 int(entry.significant) if entry.points else "",
+                 "" if entry.adjusted is None else f"{entry.adjusted:.4g}",
+                 int(entry.direction != 0) if entry.points else "",
                  "" if entry.published is None else entry.published,
                  "" if entry.published is None else published.SOURCE]
             )  # fmt: skip
@@ -161,15 +174,16 @@ def _entry(cell: Cell, arm: Arm, benchmark: str, k: int) -> Entry:
     interval, found = cell.interval, cell.difference
     match = published.find(arm, benchmark, k)
     relative = points = None
-    significant = False
+    direction = 0
     if found is not None:
         d = found.interval
         points = (100 * d.estimate, 100 * d.low, 100 * d.high)
-        relative = None if found.relative is None else 100 * found.relative.estimate
-        significant = found.method_level and cell.shown
+        relative = None if found.relative is None else 100 * found.relative
+        direction = cell.direction
     return Entry(
         value=100 * interval.estimate, low=100 * interval.low, high=100 * interval.high, relative=relative,
-        points=points, significant=significant, published=None if match is None else match.value,
+        points=points, direction=direction, adjusted=cell.adjusted,
+        published=None if match is None else match.value,
     )  # fmt: skip
 
 
@@ -179,11 +193,12 @@ def signed(value: float) -> str:
 
 
 def change(entry: Entry) -> str:
-    """`+3.1 %*` or, where a relative change has no meaning, `+3.1 points`; empty for the baseline arm."""
+    """`+3.1 % ↑` or, where a relative change has no meaning, `+3.1 points`; empty for the baseline arm."""
     if entry.points is None:
         return ""
-    star = "*" if entry.significant else ""
-    return f"{signed(entry.points[0])} points{star}" if entry.relative is None else f"{signed(entry.relative)} %{star}"
+    arrow = ("", " ↑", " ↓")[entry.direction]
+    size = f"{signed(entry.points[0])} points" if entry.relative is None else f"{signed(entry.relative)} %"
+    return size + arrow
 
 
 def _number(value: float) -> str:
@@ -195,7 +210,8 @@ def _bounded(entry: Entry) -> bool:
 
 
 def _words(entry: Entry) -> str:
-    parts = [f"{entry.value:.1f}" + (f" [{entry.low:.1f}, {entry.high:.1f}]" if _bounded(entry) else "")]
+    value = f"**{entry.value:.1f}**" if entry.best else f"{entry.value:.1f}"
+    parts = [value + (f" [{entry.low:.1f}, {entry.high:.1f}]" if _bounded(entry) else "")]
     parts += [f"({change(entry)})"] if entry.points else []
     parts += [f"paper {entry.published:.2f}"] if entry.published is not None else []
     return " ".join(parts)
@@ -205,12 +221,12 @@ def _html_cell(entry: Entry) -> str:
     small = [f"{entry.low:.1f} to {entry.high:.1f}"] if _bounded(entry) else []
     small += [change(entry)] if entry.points else []
     small += [f"paper {entry.published:.2f}"] if entry.published is not None else []
-    shown = f"<strong>{entry.value:.1f}</strong>" if entry.significant else f"{entry.value:.1f}"
+    shown = f"<strong>{entry.value:.1f}</strong>" if entry.best else f"{entry.value:.1f}"
     return shown + "".join(f"<br><small>{html.escape(line)}</small>" for line in small)
 
 
 def _tex_cell(entry: Entry) -> str:
-    value = rf"\textbf{{{entry.value:.1f}}}" if entry.significant else f"{entry.value:.1f}"
+    value = rf"\textbf{{{entry.value:.1f}}}" if entry.best else f"{entry.value:.1f}"
     parts = [value]
     parts += [rf"{{\scriptsize [{entry.low:.1f}, {entry.high:.1f}]}}"] if _bounded(entry) else []
     parts += [rf"{{\scriptsize {_tex_signed(change(entry))}}}"] if entry.points else []
@@ -227,7 +243,7 @@ def _tex(text: str) -> str:
     # A row that begins with [ or * would be read as an option of the row break before it.
     special = {
         "[": "{[}", "*": "{*}", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-        "·": r"$\cdot$",
+        "·": r"$\cdot$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
     }  # fmt: skip
     return "".join(special.get(c, rf"\{c}" if c in "&%$#_{}" else c) for c in " ".join(text.split()))
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.errors import HarnessError
+
+LEVEL = 0.05
+"""Chance of any false claim in a family that is tolerated."""
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -26,3 +31,9 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * factors))
     return adjusted
+
+
+def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """As `holm`, for a family in which some comparisons have no test: they stay None and do not count."""
+    found = iter(holm([p for p in p_values if p is not None]).tolist())
+    return [None if p is None else next(found) for p in p_values]

@@ -70,7 +70,7 @@ def over_axis(study: Study, view: View, rows: Sequence[Row], key: str) -> Chart:
     return Chart(
         key=f"search_{key.replace('.', '_')}", title=f"Trials over {key}", panels=tuple(panels), columns=2,
         caption=f"pass@1 is the mean of the last {study.rules.objective.last} evaluations on the validation set. 95 %"
-        " intervals: bootstrap over seeds and problems; below three seeds over problems only, which says nothing about"
+        " intervals over seeds and problems; below three seeds over problems only, which says nothing about"
         " other seeds. Fresh seeds stand beside their trial: no finalist was chosen by them.",
     )  # fmt: skip
 

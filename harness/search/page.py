@@ -16,6 +16,7 @@ from analysis.report.build import save_figures
 from analysis.report.cards import Card
 from analysis.report.html import badge, items, table, text
 from analysis.report.page import Section, render
+from analysis.statistics.multiple import LEVEL
 from harness import files, quantile
 from harness.search import figures as searched
 from harness.search import results, space
@@ -24,7 +25,7 @@ from harness.search.state import SeedRun, Trial, View
 from harness.search.study import Study
 
 if TYPE_CHECKING:
-    from analysis.statistics.bootstrap import Interval
+    from analysis.statistics.estimate import Interval
 
 log = logging.getLogger(__name__)
 _KIND = {"complete": "good", "pruned": "warn", "failed": "bad"}
@@ -87,13 +88,17 @@ def _summary(study: Study, view: View, rows: Sequence[Row], found: Verdict | Non
                 f"On {_seeds(found.interval.seeds)} that no choice of a finalist was made by: pass@1"
                 f" <b>{_points(found.interval)}</b> on the validation set."
             )
-        for name, gap, own in found.against:
+        for (name, gap, own), p in zip(found.against, found.adjusted, strict=True):
             d = gap.interval
-            sure = "" if gap.method_level else " These runs only: below three seeds nothing follows about the method."
-            zero = "Zero lies outside the interval." if d.low > 0 or d.high < 0 else "It may be no difference at all."
+            if not gap.method_level or p is None:
+                sure = "These runs only: below three seeds nothing follows about the method."
+            elif p < LEVEL:
+                sure = f"A difference is shown (Holm-adjusted p = {p:.2g})."
+            else:
+                sure = f"No difference is shown (Holm-adjusted p = {p:.2g})."
             lines.append(
                 f"{100 * d.estimate:+.2f} points [{100 * d.low:+.2f}, {100 * d.high:+.2f}] against {text(name)}"
-                f" ({_points(own)}). {zero}{sure}"
+                f" ({_points(own)}). {sure}"
             )
     lines.append(
         f"{spent.spent:.3g} GPU-hours spent (hours of the machine where a run takes no GPU), about {spent.saved:.3g}"
@@ -168,7 +173,7 @@ def _trials(study: Study, rows: Sequence[Row], view: View) -> str:
         )  # fmt: skip
     note = (
         '<p class="caption">Search seeds only; in brackets what a run had when it was ended. Intervals over seeds and'
-        " problems, below three seeds over problems only.</p>"
+        " problems, below three seeds over problems only, for these runs alone.</p>"
     )
     words = {"K in", "state", "95 % interval", "note"} | {
         text(axis.key.rpartition(".")[2]) for axis in study.space.axes

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.statistics.bootstrap import Floats, Interval, resample
-from analysis.statistics.paired import Difference, difference
+from analysis.statistics import difference, estimate, multiple
+from analysis.statistics.components import Floats
+from analysis.statistics.difference import Difference
+from analysis.statistics.estimate import Interval
 from harness.search.state import Measure, SeedRun, Trial, View
 from harness.search.study import Study
-
-SEED = 20250922
-RESAMPLES = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,11 @@ class Verdict:
     """None where no fresh seed has a value."""
     against: tuple[tuple[str, Difference, Interval], ...]
     """(name, winner minus it, its own interval) for the mean baseline and K = 0.4, all on fresh seeds."""
+
+    @property
+    def adjusted(self) -> list[float | None]:
+        """p of each comparison after Holm; None where there is no test."""
+        return multiple.adjusted([gap.p for _, gap, _ in self.against])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +122,11 @@ def verdict(study: Study, view: View) -> Verdict | None:
     arms = [mine, *(runs for _, runs in others)]
     problems = shared_problems(arms, study)
     scores, groups = [matrix(runs, problems, study) for runs in arms], strata(problems)
-    draws = resample(scores, np.random.default_rng(SEED), resamples=RESAMPLES, strata=groups)
     against = tuple(
-        (label, difference(draws, scores, 0, i, strata=groups), draws.interval(i))
-        for i, (label, _) in enumerate(others, start=1)
+        (label, difference.paired(scores[0], x, groups), estimate.score(x, groups))
+        for (label, _), x in zip(others, scores[1:], strict=True)
     )
-    return Verdict(trial, draws.interval(0), against)
+    return Verdict(trial, estimate.score(scores[0], groups), against)
 
 
 def hours(view: View) -> Hours:
@@ -139,8 +142,7 @@ def _interval(runs: Sequence[SeedRun], study: Study) -> Interval | None:
         return None
     problems = shared_problems([list(runs)], study)
     scores = matrix(list(runs), problems, study)
-    draws = resample([scores], np.random.default_rng(SEED), resamples=RESAMPLES, strata=strata(problems))
-    return draws.interval(0)
+    return estimate.score(scores, strata(problems))
 
 
 def shared_problems(arms: Sequence[Sequence[SeedRun]], study: Study) -> list[str]:

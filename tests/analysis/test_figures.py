@@ -33,7 +33,7 @@ def study(smoke):
 
 @pytest.fixture(scope="module")
 def final(study):
-    return results.final(study, resamples=500)
+    return results.final(study)
 
 
 def marks(chart, kind):
@@ -73,7 +73,7 @@ def test_a_success_rate_s_axis_does_not_pass_one_hundred(smoke):
 
 
 def test_mask_ablation_shows_every_mask_at_every_clip_ratio(masks):
-    chart = bars.mask_ablation(results.final(studies.of(masks), resamples=200))
+    chart = bars.mask_ablation(results.final(studies.of(masks)))
     shown = {(bar.at, bar.name.split(" · ")[0]) for bar in marks(chart, Bar)}
     assert {at for at, _ in shown} == {"0.2", "0.28"}
     assert {name for _, name in shown} == {"mean (GRPO)", "QAE K=0.4", "QAE POS-MASK K=0.4", "QAE NEG-MASK K=0.4"}

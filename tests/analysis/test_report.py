@@ -17,9 +17,10 @@ from analysis.comparison.results import Cell
 from analysis.figures.chart import Axis, Bar, Chart, Curve, Heat, Panel
 from analysis.report import build, cards, interactive, summary
 from analysis.report.cautions import cautions
-from analysis.statistics.bootstrap import Interval
+from analysis.statistics.components import Sources
+from analysis.statistics.difference import Difference
 from analysis.statistics.entropy import Health
-from analysis.statistics.paired import Difference
+from analysis.statistics.estimate import Interval
 from harness.errors import HarnessError
 from tests.support import wandb_log
 
@@ -105,7 +106,7 @@ def test_every_plot_has_its_data(written, page):
 def test_holds_what_a_reviewer_asks_for(page):
     for part in (
         "Does it <hold>?", "Every arm has at least 3 seeds", "Entropy collapsed in 3 of 3 runs of mean (GRPO)",
-        "QAE K=0.4 · tiny (0.3M) · 3 seeds", "IQM of pass@16", "beats mean (GRPO) in pass@1", "collapsed from step", "012345678901", "verl 0.9.1", "arithmetic/1",
+        "QAE K=0.4 · tiny (0.3M) · 3 seeds", "Bold: the highest value of a column", "shown after Holm (5 %)", "collapsed from step", "012345678901", "verl 0.9.1", "arithmetic/1",
         "baseline.K", "1 planned runs have no folder yet", "One-sided masks", "sweep baseline.mask",
     ):  # fmt: skip
         assert part in page.words, part
@@ -147,7 +148,7 @@ def test_text_from_a_run_cannot_become_markup(smoke, tmp_path):
 
 def cell(low, high, adjusted, seeds=3, estimate=None):
     middle = (low + high) / 2 if estimate is None else estimate
-    d = Difference(Interval(middle, low, high, seeds, 30), None, adjusted, 0.01, 0.03)
+    d = Difference(Interval(middle, low, high, seeds, 30), None, adjusted, Sources(0.0001, 29, ()))
     return Cell(Interval(0.5, 0.4, 0.6, seeds, 30), (0.5,) * seeds, d, adjusted)
 
 
@@ -156,17 +157,18 @@ def cell(low, high, adjusted, seeds=3, estimate=None):
     [
         (cell(0.01, 0.05, 0.01), True),
         (cell(-0.05, -0.01, 0.01), True),
-        (cell(-0.01, 0.05, 0.01), False),  # the interval holds zero
-        (cell(0.01, 0.05, 0.06), False),  # the family does not
+        (cell(-0.01, 0.05, 0.2), False),  # the interval holds zero
+        (cell(0.01, 0.05, 0.06), False),  # the family does not exclude it
+        (cell(0.01, 0.05, None, seeds=2), False),  # nothing is tested below three seeds
     ],
 )
-def test_a_difference_is_claimed_only_if_interval_and_family_exclude_zero(found, said):
+def test_a_difference_is_claimed_only_if_it_holds_after_holm(found, said):
     assert found.shown is said
 
 
 def final_with(smoke, seeds, found):
     chosen = [run for run in smoke if run.get("seed") <= seeds]
-    final = results.final(studies.of(chosen), resamples=50)
+    final = results.final(studies.of(chosen))
     arm = final.arms[1]
     return replace(final, cells={**final.cells, (arm.key, final.primary, 1): found})
 
@@ -181,8 +183,13 @@ def test_the_sentence_of_a_shown_difference_names_size_interval_and_scope(smoke)
 
 
 def test_below_three_seeds_the_sentence_is_about_these_runs_only(smoke):
-    final = final_with(smoke, 1, cell(0.01, 0.05, 0.01, seeds=1))
-    assert "no claim about the method" in summary.accuracy(final, 1)[0]
+    final = final_with(smoke, 1, cell(0.01, 0.05, None, seeds=1))
+    (line,) = summary.accuracy(final, 1)
+    assert line.startswith(
+        "No difference in pass@1 from mean (GRPO) is shown for QAE K=0.4 (+3.0 points, +1.0 to +5.0)"
+    )
+    assert "below 3 seeds nothing is tested, and the intervals speak of these runs only" in line
+    assert "p =" not in line
     assert "no claim about the method follows" in summary.seeds(studies.of(smoke[:1]))
 
 
@@ -199,7 +206,7 @@ def test_many_arms_are_counted_instead_of_listed(smoke):
         replace(chosen[i % 3], id=f"r{i}", config={**chosen[i % 3].config, "baseline": baseline})
         for i, baseline in enumerate(baselines)
     ]
-    final = results.final(studies.of(runs), resamples=50)
+    final = results.final(studies.of(runs))
     shown = {(arm.key, final.primary, 1): cell(0.01, 0.05 + i / 100, 0.01) for i, arm in enumerate(final.arms[1:11])}
     lines = summary.accuracy(replace(final, cells={**final.cells, **shown}), 1)
     assert len([line for line in lines if "points above" in line]) == summary.MOST
@@ -225,9 +232,9 @@ def test_entropy_sentences_count_runs(smoke):
 
 
 def test_what_could_have_been_found_is_not_said_below_three_seeds(smoke):
-    few = results.final(studies.of([run for run in smoke if run.get("seed") == 1]), resamples=50)
+    few = results.final(studies.of([run for run in smoke if run.get("seed") == 1]))
     assert "cannot be said: fewer than 3 seeds" in summary.detectable(few)
-    final = results.final(studies.of(smoke), resamples=50)
+    final = results.final(studies.of(smoke))
     compared = [final.cell(arm, final.primary, 1).difference for arm in final.arms[1:]]
     sizes = [100 * d.detectable(len(compared) * len(final.ks)) for d in compared]
     said = summary.detectable(final)
@@ -270,7 +277,7 @@ def test_a_sweep_without_outcomes_still_has_its_curves(smoke, tmp_path):
 def test_a_sweep_with_logged_scores_alone_has_its_table_with_intervals_over_seeds(smoke, tmp_path):
     bare = [replace(run, folder=None) for run in smoke]
     page = Page(report.write("bare", bare, tmp_path, figures=False).read_text())
-    assert "as it was logged, 95 % intervals by Student's t over seeds" in page.words
+    assert "as it was logged, 95 % intervals over seeds" in page.words
     assert "a log does not tell problems apart" in page.words
     assert ("paired_differences", 0) in page.plots
     assert ("outcome_map", 0) not in page.plots
@@ -403,9 +410,9 @@ def test_no_spread_is_no_design_that_finds_every_difference(smoke):
     study = studies.of(smoke)
     right = {run: replace(known, correct=known.n) for run, known in study.tallies.items()}
     same = replace(study, tallies=right)
-    words = " ".join(summary.sentences(same, results.final(same, resamples=50), {}))
+    words = " ".join(summary.sentences(same, results.final(same), {}))
     assert "80 % power" not in words
-    assert "(+0.0 points, +0.0 to +0.0)" in words
+    assert "their scores do not scatter" in words
 
 
 def test_configs_of_another_kind_still_give_a_page(smoke, tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.figures.chart import Dots
+from analysis.statistics.multiple import holm
 from harness.search import figures, page, results
 from tests.support import search_world
 from tests.support.search_world import World, finish, peak
@@ -48,6 +49,8 @@ def test_the_winner_is_measured_on_fresh_seeds_alone(found):
     assert verdict.interval.estimate == pytest.approx(np.mean([r.look.measure.value(2) for r in fresh]))
     names = [name for name, _, _ in verdict.against]
     assert names == ["the mean baseline", "K = 0.4"]
+    raw = [gap.p for _, gap, _ in verdict.against]
+    assert sorted(verdict.adjusted) == pytest.approx(sorted(holm(raw)))
     for _, gap, own in verdict.against:
         assert gap.interval.estimate == pytest.approx(verdict.interval.estimate - own.estimate)
 
@@ -67,6 +70,7 @@ def test_the_page_tells_winner_pruned_failed_and_figures(found, tmp_path, monkey
     winner = next(t for t in view.trials if t.number == view.winner)
     assert f"rank {winner.cell['rank']} of 16, K in (" in html
     assert "against the mean baseline" in html
+    assert html.count("difference is shown (Holm-adjusted p = ") == 2
     assert "outside: entropy_low" in html
     assert "loss is nan" in html
     assert "Every K of this interval is the same experiment" in html

@@ -162,7 +162,7 @@ class World:
         rng = np.random.default_rng([7, self.seed])
         hardness = 0.1 * rng.standard_normal(self.problems)
         hardness -= hardness.mean()
-        scores = {f"simulated/{i}": level + float(h) for i, h in enumerate(hardness)}
+        scores = {f"simulated/{i}": min(max(level + float(h), 0.0), 1.0) for i, h in enumerate(hardness)}
         return Measure(
             dict.fromkeys(steps, scores), dict.fromkeys(steps, level), dict.fromkeys(steps, self.pass_k(rank)),
             self.entropy(rank),

@@ -25,7 +25,7 @@ def study(smoke):
 
 @pytest.fixture(scope="module")
 def final(study):
-    return results.final(study, resamples=800)
+    return results.final(study)
 
 
 def test_estimates_are_the_plain_means(study, final):
@@ -35,13 +35,6 @@ def test_estimates_are_the_plain_means(study, final):
             assert final.cell(arm, ALL, k).interval.estimate == pytest.approx(np.mean(curves))
     assert final.benchmarks == ("add_easy", "add_hard", ALL)
     assert final.step == 40
-
-
-def test_runs_by_benchmark_are_the_curves_last_points(study, final):
-    arm = final.arms[1]
-    x = results.runs_by_benchmark(final, arm, 16)
-    expected = [[study.tallies[run.id].curve(16, name)[40] for name in study.benchmarks] for run in arm.runs]
-    assert x == pytest.approx(np.array(expected))
 
 
 def test_the_baseline_arm_has_no_difference_and_others_are_adjusted(final):
@@ -55,7 +48,7 @@ def test_the_baseline_arm_has_no_difference_and_others_are_adjusted(final):
 
 
 def test_twice_the_same(study, final):
-    again = results.final(study, resamples=800)
+    again = results.final(study)
     assert {key: cell.interval for key, cell in again.cells.items()} == {
         key: cell.interval for key, cell in final.cells.items()
     }
@@ -68,7 +61,7 @@ def test_an_unfinished_run_does_not_pull_the_others_back(smoke, tmp_path):
     source = smoke[0].folder / "outcomes" / "eval" / "step_000010.parquet"
     (target / source.name).write_bytes(source.read_bytes())
     short = replace(smoke[0], folder=folder, state="crashed")
-    found = results.final(studies.of([short, *smoke[1:]]), resamples=100)
+    found = results.final(studies.of([short, *smoke[1:]]))
     assert found.step == 40
     assert found.arms[0].seeds == 2
     assert any("no evaluation at step 40" in note for note in found.notes)
@@ -80,7 +73,7 @@ def test_scores_of_an_early_step_say_who_stopped_there(smoke, tmp_path):
     source = smoke[0].folder / "outcomes" / "eval" / "step_000010.parquet"
     (target / source.name).write_bytes(source.read_bytes())
     runs = [replace(run, state="unknown") for run in (replace(smoke[0], folder=tmp_path / "short"), *smoke[1:])]
-    found = results.final(studies.of(runs), resamples=50)
+    found = results.final(studies.of(runs))
     assert found.step == 10
     assert "scores are of step 10" in found.notes[-1]
     assert f"({smoke[0].id}) ends at 10" in found.notes[-1]
@@ -100,19 +93,19 @@ def test_no_outcomes_are_named(smoke):
 
 def test_an_unknown_baseline_is_an_error_that_names_the_nearest(study):
     with pytest.raises(HarnessError, match="'QAE K=0.41': no such arm; did you mean QAE K=0.4"):
-        results.final(study, "QAE K=0.41", resamples=50)
+        results.final(study, "QAE K=0.41")
     assert results.attempt(study, "mean")[0] is not None
 
 
 def test_a_study_without_a_mean_baseline_is_compared_with_its_first_arm_and_says_so(smoke):
-    found = results.final(studies.of([run for run in smoke if run.get("baseline.name") == "qae"]), resamples=50)
+    found = results.final(studies.of([run for run in smoke if run.get("baseline.name") == "qae"]))
     assert found.against is found.arms[0]
     assert found.notes[0].startswith("no arm 'mean': compared with QAE K=0.")
 
 
 def test_a_baseline_that_was_not_evaluated_is_named_as_such(smoke):
     cut = [replace(run, folder=None) if run.get("baseline.name") == "mean" else run for run in smoke]
-    found = results.final(studies.of(cut), resamples=50)
+    found = results.final(studies.of(cut))
     assert any(note.startswith("mean (GRPO)") and "was not evaluated at step 40" in note for note in found.notes)
 
 
@@ -129,7 +122,9 @@ def test_logged_scores_have_students_interval_over_seeds(smoke, final):
     cell = found.cell(arm, found.primary, 1)
     x, y = (np.array(found.cell(a, found.primary, 1).by_seed) for a in (arm, base))
     assert x == pytest.approx(final.cell(final.arms[1], final.primary, 1).by_seed)
-    assert cell.interval.high - x.mean() == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(x))
+    student = stats.t.ppf(0.975, 2) * stats.sem(x)
+    assert cell.interval.low < x.mean() - 0.8 * student
+    assert cell.interval.high - cell.interval.low == pytest.approx(2 * student, rel=0.1)  # Wilson's, off the middle
     assert cell.difference.p == pytest.approx(stats.ttest_ind(x, y, equal_var=False).pvalue)
     welch = stats.ttest_ind(x, y, equal_var=False).confidence_interval()
     assert [cell.difference.interval.low, cell.difference.interval.high] == pytest.approx([*welch])
@@ -156,7 +151,7 @@ def test_repeated_runs_of_one_seed_are_one_seed(smoke, folder):
     """Three copies of seed 1 must not become three seeds, from which claims may follow."""
     one = [run if folder else replace(run, folder=None) for run in smoke if run.get("seed") == 1]
     study = studies.of([replace(run, id=f"{run.id}{i}") for run in one for i in range(3)])
-    found = results.final(study, resamples=50)
+    found = results.final(study)
     assert [arm.seeds for arm in found.arms] == [1, 1, 1]
     assert len(found.cell(found.arms[1], found.primary, 1).by_seed) == 1
     difference = found.cell(found.arms[1], found.primary, 1).difference
@@ -174,8 +169,8 @@ def test_several_settings_are_each_compared_with_their_own_baseline(smoke):
         replace(run, id=f"x{run.id}", config={**run.config, "recipe": {**run.config["recipe"], "group_size": 4}})
         for run in smoke
     ]
-    alone = results.final(studies.of(smoke), resamples=50)
-    found = results.final(studies.of([*smoke, *other]), resamples=50)
+    alone = results.final(studies.of(smoke))
+    found = results.final(studies.of([*smoke, *other]))
     assert len(found.arms) == 6
     assert found.base_name == "the baseline of the same setting"
     expected = {arm.name: alone.cell(arm, ALL, 1).difference for arm in alone.arms}
@@ -199,9 +194,7 @@ def test_several_settings_are_each_compared_with_their_own_baseline(smoke):
     assert [(bar.at, bar.name) for bar in bars[:3]] == [("4", n) for n in ("mean (GRPO)", "QAE K=0.4", "QAE K=0.6")]
     with pytest.raises(HarnessError, match="the same setting"):
         figures.bars.settings(alone)
-    config = results.final(
-        studies.of([*smoke, *other]), {"baseline.name": "mean", "recipe.group_size": 4}, resamples=50
-    )
+    config = results.final(studies.of([*smoke, *other]), {"baseline.name": "mean", "recipe.group_size": 4})
     assert config.base_name == "mean (GRPO) · group_size=4"
     assert len(config.bases) == 5, "one baseline for all, where the sweep says which"
 
@@ -255,7 +248,7 @@ def test_csv_holds_everything_and_reads_back(final):
     cell = final.cell(final.arms[1], ALL, 16)
     assert float(row["percent"]) == pytest.approx(100 * cell.interval.estimate, abs=1e-3)
     assert float(row["low"]) <= float(row["percent"]) <= float(row["high"])
-    assert float(row["relative_percent"]) == pytest.approx(100 * cell.difference.relative.estimate, abs=1e-3)
+    assert float(row["relative_percent"]) == pytest.approx(100 * cell.difference.relative, abs=1e-3)
     assert (row["seeds"], row["published"]) == ("3", "")
 
 
@@ -270,13 +263,14 @@ def test_markdown_and_latex_and_html_have_a_row_an_arm(final):
         tables.render(content, "docx")
 
 
-def test_an_interval_without_width_is_explained(study):
+def test_problems_that_all_are_solved_leave_doubt(study):
     solved = {run: replace(tally, correct=tally.n) for run, tally in study.tallies.items()}
-    content = tables.table(results.final(replace(study, tallies=solved), resamples=50))
-    assert "An interval without width" in content.caption
-    assert "+0.0 %" in tables.render(content, "md")
-    wide = tuple(tuple(replace(entry, low=1.0, high=2.0) for entry in row) for row in content.rows)
-    assert "An interval without width" not in replace(content, rows=wide).caption
+    found = results.final(replace(study, tallies=solved))
+    cell = found.cell(found.arms[1], found.primary, 1)
+    assert cell.interval.low < 0.99
+    assert cell.interval.high == 1
+    assert cell.difference.interval.low < 0 < cell.difference.interval.high
+    assert "+0.0 %" in tables.render(tables.table(found), "md")
 
 
 def test_a_fall_has_a_minus_in_latex_and_zero_has_no_sign_of_its_own(final):
@@ -297,23 +291,41 @@ def test_special_characters_are_escaped(final):
     assert "\\|50%" in tables.render(content, "md")
 
 
-def test_a_star_needs_three_seeds(smoke):
-    """Two arms that differ as much as can be: with one seed there is no star, with three there is."""
-    cells = {}
-    for seeds in (1, 3):
-        chosen = [run for run in smoke if run.get("seed") <= seeds]
-        study = studies.of(chosen)
-        tallies = dict(study.tallies)
-        for run in study.arms[1].runs:
-            tallies[run.id] = replace(tallies[run.id], correct=tallies[run.id].n.copy())
-        for run in study.arms[0].runs:
-            tallies[run.id] = replace(tallies[run.id], correct=np.zeros_like(tallies[run.id].n))
-        content = tables.table(results.final(replace(study, tallies=tallies), resamples=500))
-        cells[seeds] = content.rows[1][-1]
-    assert not cells[1].significant
-    assert cells[3].significant
-    assert cells[3].points[0] == pytest.approx(100.0)
-    assert tables.change(cells[3]).endswith("*")
+def far_apart(smoke, seeds, better=1):
+    """The table of two arms of so many seeds that differ as much as can be."""
+    study = studies.of([run for run in smoke if run.get("seed") <= seeds])
+    tallies = dict(study.tallies)
+    for run in study.arms[better].runs:
+        tallies[run.id] = replace(tallies[run.id], correct=tallies[run.id].n.copy())
+    for run in study.arms[1 - better].runs:
+        tallies[run.id] = replace(tallies[run.id], correct=np.zeros_like(tallies[run.id].n))
+    return tables.table(results.final(replace(study, tallies=tallies)))
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_an_arrow_needs_three_seeds(smoke, seeds):
+    few = far_apart(smoke, seeds).rows[1][-1]
+    assert (few.direction, few.adjusted) == (0, None)
+    entry = far_apart(smoke, 3).rows[1][-1]
+    assert entry.direction == 1
+    assert entry.points[0] == pytest.approx(100.0)
+    assert tables.change(entry).endswith("↑")
+
+
+@pytest.mark.parametrize("better", [0, 1])
+def test_bold_is_the_best_of_a_column_and_arrows_show_the_direction(smoke, better):
+    """A significant loss is not bold: that is the baseline above it."""
+    content = far_apart(smoke, 3, better)
+    base, arm = content.rows[0][-1], content.rows[1][-1]
+    assert (base.best, arm.best) == (better == 0, better == 1)
+    assert arm.direction == (1 if better else -1)
+    text = tables.render(content, "html")
+    assert ("<strong>100.0</strong>" in text, "<strong>0.0</strong>" in text) == (True, False)
+    assert ("↓" in text) == (better == 0)
+    tex = tables.render(content, "tex")
+    assert (r"\textbf{100.0}" in tex, r"\textbf{0.0}" in tex) == (True, False)
+    assert (r"$\downarrow$" in tex) == (better == 0)
+    assert "**100.0**" in tables.render(content, "md")
 
 
 def with_benchmarks(study, change):
@@ -327,7 +339,7 @@ def with_benchmarks(study, change):
 
 def test_a_benchmark_that_not_all_runs_share_costs_its_column_alone(study, final):
     changed = with_benchmarks(study, lambda run, p: ("other", p[1]) if run < 3 and p[0] == "add_hard" else p)
-    found = results.final(changed, resamples=50)
+    found = results.final(changed)
     assert found.benchmarks == ("add_easy",)
     arm, base = found.arms[1], found.against
     assert found.cell(arm, "add_easy", 1).interval.estimate == final.cell(arm, "add_easy", 1).interval.estimate
@@ -347,7 +359,7 @@ def test_a_benchmark_of_one_problem_costs_its_column_alone(study, final):
             n=known.n[:, order],
             correct=known.correct[:, order],
         )
-    found = results.final(replace(changed, tallies=tallies), resamples=50)
+    found = results.final(replace(changed, tallies=tallies))
     assert found.benchmarks == ("add_easy", "add_hard", ALL)
     assert any(note.startswith("single: left out, because all runs share 1 problem of it") for note in found.notes)
     arm = found.arms[0]
@@ -356,7 +368,7 @@ def test_a_benchmark_of_one_problem_costs_its_column_alone(study, final):
 
 def test_no_benchmark_in_common_is_an_error_that_names_them(study):
     with pytest.raises(HarnessError, match=r"add_easy 0: left out, .*add_hard 8: left out"):
-        results.final(with_benchmarks(study, lambda run, p: (f"{p[0]} {run}", p[1])), resamples=50)
+        results.final(with_benchmarks(study, lambda run, p: (f"{p[0]} {run}", p[1])))
 
 
 def test_labels_cannot_change_the_tables_form(final):
